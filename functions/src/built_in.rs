@@ -1,5 +1,5 @@
-//! Functions that are compiled into the server. A crate of such functions implements [`BuiltIn`], and the gateway registers it: its
-//! settings, migrations, metrics, command, checks, background jobs and functions.
+//! Functions compiled into the server. A crate of such functions implements [`BuiltIn`], and the gateway registers its settings,
+//! migrations, metrics, command, checks, background jobs and functions.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -24,42 +24,42 @@ use tokio_util::task::TaskTracker;
 
 use crate::secrets::Secrets;
 
-/// What a crate of built-in functions registers before the configuration is read.
+/// A crate of built-in functions, before the configuration is read.
 pub trait BuiltIn: Sync {
-    /// The sections of the configuration that are its own, with the purpose of each.
+    /// Its sections of the configuration, with their descriptions.
     fn sections(&self) -> &'static [(&'static str, &'static str)];
 
     /// The settings of these sections.
     fn settings(&self) -> &'static [Setting];
 
-    /// Reads every one of these settings.
+    /// Reads all of these settings.
     fn configure(&self, reader: &mut Reader) -> Arc<dyn ConfiguredBuiltIn>;
 
-    /// Its tables and SQL functions. They are applied after those of all services.
+    /// Its tables and SQL functions, applied after those of all services.
     fn migrations(&self) -> &'static [SystemMigration];
 
-    /// The metrics that it sets.
+    /// Its metrics.
     fn metrics(&self) -> &'static [Metric];
 
-    /// Names of secrets that verify signatures: their values must not be blank.
+    /// Names of secrets used to verify signatures, whose values must not be blank.
     fn signing_secrets(&self) -> &'static [&'static str];
 
     /// Its subcommand of `basalt`, which [`ConfiguredBuiltIn::run_command`] runs.
     fn command(&self) -> Command;
 }
 
-/// The same crate with its configuration.
+/// A crate of built-in functions with its configuration.
 pub trait ConfiguredBuiltIn: Debug + Send + Sync {
-    /// Starts the background jobs and returns the functions, each with its name.
+    /// Starts the background jobs and returns the functions with their names.
     fn start(&self, host: Host) -> Vec<(&'static str, Handler)>;
 
-    /// Which of its mails leave through Resend, and with which account. `system` has the system's login.
+    /// The kinds of its mails that are sent through Resend, and the account to use. `system` has the system's login.
     fn provider_mails(&self, system: ServicePool) -> ProviderMails;
 
-    /// Its part of `basalt doctor`.
+    /// Its checks for `basalt doctor`.
     fn check<'a>(&'a self, clock: &'a Clock) -> BoxFuture<'a, Vec<Finding>>;
 
-    /// Runs the command of [`BuiltIn::command`].
+    /// Runs the command defined by [`BuiltIn::command`].
     fn run_command<'a>(
         &'a self,
         arguments: &'a ArgMatches,
@@ -68,56 +68,56 @@ pub trait ConfiguredBuiltIn: Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<(), CommandError>>;
 }
 
-/// Why a command failed, for standard error.
+/// Why a command failed, printed to standard error.
 pub type CommandError = Box<dyn Error + Send + Sync>;
 
-/// Whether an address is a page of the app.
+/// Decides whether a URL is a page of the app.
 pub type IsPage = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// What the server provides to built-in functions.
 pub struct Host {
-    /// Sessions of the login that takes on callers' roles.
+    /// Sessions of the login that switches to callers' roles.
     pub sessions: Sessions,
-    /// Connections that act as `service_role`.
+    /// A pool that acts as `service_role`.
     pub service_role: ServicePool,
-    /// Connections of the system's login, for secrets and the outbox.
+    /// A pool of the system's login, for secrets and the outbox.
     pub system: ServicePool,
-    /// Secrets of the configuration and of the database.
+    /// Secrets from the configuration and the database.
     pub secrets: Arc<Secrets>,
     /// Verifies tokens.
     pub keys: Arc<Keys>,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
     /// Queues mail.
     pub outbox: Outbox,
-    /// Sends mail, where a mail server or a provider is configured.
+    /// Sends mail, if a mail server or provider is configured.
     pub mail_worker: Option<Arc<Worker<Sender>>>,
-    /// `auth.mailer_autoconfirm`: sign-ups are confirmed without a mail to their address.
+    /// `auth.mailer_autoconfirm`: sign-ups are confirmed without a mail.
     pub confirms_without_mail: bool,
-    /// Decides where links and redirects may lead.
+    /// Decides which URLs links and redirects may use.
     pub is_page: IsPage,
-    /// `auth.site_url` without a trailing slash: where the app is.
+    /// `auth.site_url` without a trailing slash: the address of the app.
     pub site_url: String,
-    /// Whether this is a developer's server.
+    /// Whether the server runs in development mode.
     pub is_development: bool,
-    /// Every task is spawned on it.
+    /// Tracks every spawned task.
     pub tracker: TaskTracker,
-    /// Cancelled when the server begins to shut down.
+    /// Cancelled when the server starts to shut down.
     pub shutdown: CancellationToken,
 }
 
-/// What a command is given.
+/// What the server provides to a command.
 pub struct CommandHost {
-    /// Connections that act as `service_role`.
+    /// A pool that acts as `service_role`.
     pub service_role: ServicePool,
-    /// Secrets of the configuration and of the database; the latter are not read yet.
+    /// Secrets from the configuration and the database; the latter are not loaded yet.
     pub secrets: Arc<Secrets>,
 }
 
 /// The result of a check of `basalt doctor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing to do.
+    /// No action needed.
     Ok,
     /// It works, but probably not as intended.
     Warn,
@@ -130,8 +130,8 @@ pub enum Outcome {
 pub struct Finding {
     /// The result.
     pub outcome: Outcome,
-    /// What was checked, in one word.
+    /// What was checked, as a short label.
     pub subject: &'static str,
-    /// What was found and, unless it is fine, what to do.
+    /// The finding and, unless the outcome is `Ok`, the remedy.
     pub text: String,
 }

@@ -1,4 +1,4 @@
-//! Settings of functions: `[functions]` and `[functions.NAME]`.
+//! The `[functions]` section and the sections `[functions.NAME]`.
 
 use std::path::PathBuf;
 
@@ -11,22 +11,22 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::secrets::{Names, check};
 
 settings! {
-    /// `[functions]`.
+    /// The `[functions]` settings.
     #[derive(Clone, Debug)]
     pub struct FunctionsConfig in "functions" with r {
-        /// Folder of the TypeScript functions, `NAME/index.ts`.
-        dir: PathBuf = ByOr("`functions` of the project", "functions");
-        /// Whether the functions that are compiled into the server are registered. They need the tables of their own project.
+        /// Folder of TypeScript functions (`NAME/index.ts`).
+        dir: PathBuf = ByOr("`functions` in the project folder", "functions");
+        /// Whether to register the functions compiled into the server. They require the tables of their project.
         builtin: bool = Is("false");
-        /// Secrets of all functions, by name: the section `[functions.secrets]`. Those of `basalt secrets set` win.
+        /// Secrets for all functions, as the section `[functions.secrets]`. Secrets of `basalt secrets set` win.
         secrets: Vec<(String, SecretString)> as SecretPairs = By("none"), secret;
     } also {
-        /// The sections `[functions.NAME]`.
+        /// The `[functions.NAME]` sections.
         each: Vec<FunctionSettings> = Vec::new();
     }
 }
 
-/// Names with secret values.
+/// Secrets by name.
 #[derive(Debug)]
 pub(crate) struct SecretPairs;
 
@@ -34,7 +34,7 @@ impl Kind<Vec<(String, SecretString)>> for SecretPairs {
     const HOLDS_SECRET: bool = true;
 
     fn expected() -> String {
-        "a section of names with texts".to_owned()
+        "a section of names with string values".to_owned()
     }
 
     fn read(
@@ -55,39 +55,40 @@ impl Kind<Vec<(String, SecretString)>> for SecretPairs {
     }
 }
 
-/// `[functions.NAME]`.
+/// The settings of one function, `[functions.NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionSettings {
-    /// The function.
+    /// The function's name.
     pub name: String,
-    /// Whether it can be called; otherwise it is not found.
+    /// Whether it can be called; otherwise calls return 404.
     pub is_enabled: bool,
-    /// Whether a caller needs a valid token. The built-in functions judge their callers themselves, more strictly.
+    /// Whether callers need a valid token. Built-in functions authenticate callers themselves, more strictly.
     pub verify_jwt: bool,
-    /// Whether it answers preflights itself: `cors = "function"`.
+    /// Whether it handles preflights itself: `cors = "function"`.
     pub answers_preflights: bool,
 }
 
 impl FunctionSettings {
-    /// A function without a section.
+    /// The settings of a function without a section.
     #[must_use]
-    pub const fn usual(name: String) -> Self {
+    pub const fn new(name: String) -> Self {
         Self { name, is_enabled: true, verify_jwt: true, answers_preflights: false }
     }
 
-    /// Reads a section's keys.
+    /// Parses a section.
     ///
     /// # Errors
-    /// What is wrong, as keys with sentences that go on after the key.
+    /// The faults: keys, each with a message that continues after the key.
     pub fn read(name: &str, pairs: &[(String, Value)]) -> Result<Self, Vec<(String, String)>> {
-        let mut settings = Self::usual(name.to_owned());
+        let mut settings = Self::new(name.to_owned());
         let mut faults = Vec::new();
         let mut fault =
             |key: &str, sentence: String| faults.push((format!("functions.{name}.{key}"), sentence));
         if !crate::registry::is_name(name) {
             fault(
                 "*",
-                "belongs to a name that no function has: a letter, then letters, digits, - and _".to_owned(),
+                "is not allowed: a function's name is a letter followed by letters, digits, - and _"
+                    .to_owned(),
             );
         }
         for (key, value) in pairs {
@@ -102,9 +103,9 @@ impl FunctionSettings {
                     Some("gateway") => settings.answers_preflights = false,
                     Some(_) | None => fault(key, "must be \"gateway\" or \"function\"".to_owned()),
                 },
-                // For the runtime of TypeScript functions, which checks them.
+                // Checked by the TypeScript runtime, which this release does not have.
                 "entrypoint" | "import_map" | "static_files" | "env" => {}
-                _ => fault(key, "is no setting of a function. Remove it.".to_owned()),
+                _ => fault(key, "is not a setting of functions. Remove it.".to_owned()),
             }
         }
         if faults.is_empty() { Ok(settings) } else { Err(faults) }
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_is_read_or_refused_key_by_key() {
+    fn parses_section_and_reports_faults_by_key() {
         let pair = |key: &str, value| (key.to_owned(), value);
         let read = FunctionSettings::read(
             "hello",

@@ -1,4 +1,4 @@
-//! Errors made by the server and not by a function (functions.md 3.3): `{"code", "message"}`, the code in a header too.
+//! Errors of the server, not of a function (functions.md 3.3): `{"code", "message"}`, with the code in a header too.
 
 use std::borrow::Cow;
 
@@ -10,26 +10,26 @@ use serde_json::json;
 pub(crate) const ERROR_CODE: HeaderName = HeaderName::from_static("sb-error-code");
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
 
-/// Why a request did not reach its function, or the function's answer not its caller.
+/// Why a request did not reach its function, or the function's response is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// No `Authorization`.
+pub(crate) enum GateError {
+    /// There is no `Authorization` header.
     NoHeader,
-    /// It is not `Bearer` and a token, or the token's header cannot be read.
+    /// The header is not `Bearer` with a token, or the token's own header cannot be decoded.
     Format,
-    /// A token of the shared secret is not valid, or expired.
+    /// A token signed with the shared secret is invalid or expired.
     LegacyToken,
-    /// A token of a key pair is not valid, or expired.
+    /// A token signed with a private key is invalid or expired.
     AsymmetricToken,
-    /// An algorithm that no key of ours has.
+    /// None of our keys has this algorithm.
     Algorithm(String),
-    /// The function does not start.
+    /// The function cannot be started.
     Boot,
-    /// The function's answer has a status that HTTP does not have.
+    /// The function's response has an invalid HTTP status.
     ResponseStatus,
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for GateError {
     fn into_response(self) -> Response {
         let (status, code, message): (StatusCode, &'static str, Cow<'static, str>) = match self {
             Self::NoHeader => (
@@ -60,50 +60,55 @@ impl IntoResponse for Refused {
                 "Function returned an invalid response".into(),
             ),
         };
-        answer(status, code, &message)
+        error_response(status, code, &message)
     }
 }
 
-/// The response to a failure outside a function.
+/// The response to a fault outside of a function.
 #[must_use]
 pub fn render(fault: Fault) -> Response {
     match fault {
-        Fault::NotFound => answer(StatusCode::NOT_FOUND, "NOT_FOUND", "Requested function was not found"),
+        Fault::NotFound => {
+            error_response(StatusCode::NOT_FOUND, "NOT_FOUND", "Requested function was not found")
+        }
         Fault::MethodNotAllowed => {
             let mut response =
-                answer(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", "Method not allowed");
+                error_response(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", "Method not allowed");
             response.headers_mut().insert(header::ALLOW, METHODS);
             response
         }
-        Fault::BodyTooLarge { limit } => answer(
+        Fault::BodyTooLarge { limit } => error_response(
             StatusCode::PAYLOAD_TOO_LARGE,
             "PAYLOAD_TOO_LARGE",
             &format!("Request body exceeds {limit} bytes"),
         ),
         Fault::SlowBody => {
-            answer(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT", "Request body came too slowly")
+            error_response(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT", "Request body came too slowly")
         }
         Fault::Timeout => {
-            answer(StatusCode::GATEWAY_TIMEOUT, "IDLE_TIMEOUT", "Function did not respond in time")
+            error_response(StatusCode::GATEWAY_TIMEOUT, "IDLE_TIMEOUT", "Function did not respond in time")
         }
-        Fault::Panic { id: _ } => answer(
+        Fault::Panic { id: _ } => error_response(
             StatusCode::INTERNAL_SERVER_ERROR,
             "WORKER_ERROR",
             "Function exited due to an error (please check logs)",
         ),
-        Fault::BadRequest(message) => answer(StatusCode::BAD_REQUEST, "BAD_REQUEST", &message),
+        Fault::BadRequest(message) => error_response(StatusCode::BAD_REQUEST, "BAD_REQUEST", &message),
         Fault::Overloaded => {
-            let mut response =
-                answer(StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE", "Service is overloaded");
+            let mut response = error_response(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "SERVICE_UNAVAILABLE",
+                "Service is overloaded",
+            );
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
             response
         }
     }
 }
 
-fn answer(status: StatusCode, code: &'static str, message: &str) -> Response {
+fn error_response(status: StatusCode, code: &'static str, message: &str) -> Response {
     let mut body = json!({"code": code, "message": message});
-    // Older dispatchers had `msg` alone, and clients read either.
+    // Older dispatchers sent only `msg`, and clients read either.
     if status == StatusCode::UNAUTHORIZED
         && let Some(body) = body.as_object_mut()
     {
@@ -117,7 +122,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_unknown_function_carries_its_code_twice() {
+    async fn error_code_is_in_header_and_body() {
         let response = render(Fault::NotFound);
         assert_eq!(response.status(), 404);
         assert_eq!(response.headers()["sb-error-code"], "NOT_FOUND");
@@ -127,12 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_method_names_the_right_ones() {
+    fn method_not_allowed_lists_allowed_methods() {
         assert!(render(Fault::MethodNotAllowed).headers().contains_key("allow"));
     }
 
     #[test]
-    fn a_busy_server_says_when_to_come_back() {
+    fn overloaded_response_has_retry_after() {
         let response = render(Fault::Overloaded);
         assert_eq!(
             (response.status(), &response.headers()["retry-after"]),

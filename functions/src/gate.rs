@@ -1,6 +1,6 @@
-//! Who may call a function that checks tokens (functions.md 3.1). The gateway has turned keys into tokens before.
+//! Authenticates calls of functions that require a token (functions.md 3.1). The gateway has already replaced API keys by tokens.
 //!
-//! Role, audience and issuer are not looked at: the project's anonymous key passes. A function that wants a user asks for one.
+//! Role, audience and issuer are not checked: the project's anonymous key is accepted. A function that requires a user checks that itself.
 
 use basalt_core::bearer::bearer_token;
 use basalt_core::clock::Clock;
@@ -11,7 +11,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use serde::Deserialize;
 
-use crate::error::Refused;
+use crate::error::GateError;
 
 #[derive(Deserialize)]
 struct TokenHeader {
@@ -21,19 +21,19 @@ struct TokenHeader {
 /// Checks the request's token.
 ///
 /// # Errors
-/// The 401 that the caller gets.
-pub(crate) fn check(keys: &Keys, clock: &Clock, headers: &HeaderMap) -> Result<(), Refused> {
+/// The 401 response.
+pub(crate) fn check(keys: &Keys, clock: &Clock, headers: &HeaderMap) -> Result<(), GateError> {
     if !headers.contains_key(AUTHORIZATION) {
-        return Err(Refused::NoHeader);
+        return Err(GateError::NoHeader);
     }
     let token = bearer_token(headers).filter(|token| !token.is_empty() && !token.contains(' '));
-    let token = token.ok_or(Refused::Format)?;
-    let alg = algorithm(token).ok_or(Refused::Format)?;
-    let invalid = || if alg.starts_with("HS") { Refused::LegacyToken } else { Refused::AsymmetricToken };
+    let token = token.ok_or(GateError::Format)?;
+    let alg = algorithm(token).ok_or(GateError::Format)?;
+    let invalid = || if alg.starts_with("HS") { GateError::LegacyToken } else { GateError::AsymmetricToken };
     let claims = keys.verify(token).map_err(|error| match error {
-        TokenError::Unsupported { alg } => Refused::Algorithm(alg),
+        TokenError::Unsupported { alg } => GateError::Algorithm(alg),
         TokenError::Empty | TokenError::Parts(_) | TokenError::BadHeader | TokenError::Encrypted => {
-            Refused::Format
+            GateError::Format
         }
         TokenError::NoKey { .. } | TokenError::BadSignature | TokenError::ClaimsNotObject => invalid(),
     })?;

@@ -1,4 +1,4 @@
-//! From a request below `/functions/v1` to its function and back (functions.md 3.1, 3.2).
+//! Handles a request below `/functions/v1` by calling its function (functions.md 3.1, 3.2).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::Functions;
-use crate::error::{self, ERROR_CODE, Refused};
+use crate::error::{self, ERROR_CODE, GateError};
 use crate::{gate, metrics};
 
 pub(crate) const METHODS: &str = "GET, POST, PUT, PATCH, DELETE, OPTIONS";
@@ -49,17 +49,17 @@ pub(crate) async fn invoke(State(functions): State<Arc<Functions>>, mut request:
     let Some(function) = functions.registry.find(request.uri().path()).cloned() else {
         return error::render(Fault::NotFound);
     };
-    // Dropped before the function runs: a long answer must not keep more than it needs.
+    // Dropped before the function runs, so that a long response does not keep the registry alive.
     if method == Method::OPTIONS {
-        // The gateway answers preflights of browsers; this one came without an `Origin`.
+        // The gateway handles browsers' preflights; this one has no `Origin`.
         if request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD) && !function.answers_preflights {
             return preflight(request.headers());
         }
     } else if function.verify_jwt
-        && let Err(refused) = gate::check(&functions.keys, &functions.clock, request.headers())
+        && let Err(error) = gate::check(&functions.keys, &functions.clock, request.headers())
     {
         metrics::refused(&function.name);
-        return refused.into_response();
+        return error.into_response();
     }
     drop(functions);
     let id = prepare(&mut request);
@@ -76,15 +76,15 @@ fn preflight(headers: &HeaderMap) -> Response {
     let requested = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok());
     let allowed = requested.and_then(|names| HeaderValue::try_from(format!("{ALWAYS}, {names}")).ok());
     let mut response = StatusCode::NO_CONTENT.into_response();
-    let answer = response.headers_mut();
-    answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    answer.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
-    answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed.unwrap_or(HeaderValue::from_static(ALWAYS)));
-    answer.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed.unwrap_or(HeaderValue::from_static(ALWAYS)));
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
     response
 }
 
-/// Sets the headers that a function is promised and takes out those that belong to the connection. The request's id.
+/// Sets the headers that functions receive and removes those of the connection. Returns the request id.
 fn prepare(request: &mut Request<Body>) -> Option<HeaderValue> {
     let id = request.extensions().get::<RequestId>().and_then(|id| HeaderValue::try_from(&id.0).ok());
     let original = request.extensions().get::<Original>().cloned();
@@ -110,13 +110,13 @@ fn prepare(request: &mut Request<Body>) -> Option<HeaderValue> {
     id
 }
 
-/// The function's answer as its caller gets it.
+/// Completes the function's response for the caller.
 fn finish(method: &Method, id: Option<HeaderValue>, response: Response) -> Response {
     let status = response.status().as_u16();
     let mut response = if status == 101 || (200..600).contains(&status) {
         response
     } else {
-        Refused::ResponseStatus.into_response()
+        GateError::ResponseStatus.into_response()
     };
     let is_failure = response.status().is_server_error();
     let is_upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
@@ -133,7 +133,7 @@ fn finish(method: &Method, id: Option<HeaderValue>, response: Response) -> Respo
         headers.insert(SB_REQUEST_ID, id);
     }
     headers.entry(REGION).or_insert(HeaderValue::from_static("local"));
-    // App and functions share an origin: a page of a function's would run with the app's stored tokens.
+    // The app and functions share an origin: HTML from a function would run with access to the app's stored tokens.
     let is_page = |value: &HeaderValue| {
         value.as_bytes().get(..9).is_some_and(|media| media.eq_ignore_ascii_case(b"text/html"))
     };
@@ -147,7 +147,7 @@ fn finish(method: &Method, id: Option<HeaderValue>, response: Response) -> Respo
 mod tests {
     use super::*;
 
-    fn answer(status: StatusCode, headers: &[(HeaderName, &'static str)]) -> Response {
+    fn finished(status: StatusCode, headers: &[(HeaderName, &'static str)]) -> Response {
         let mut response = status.into_response();
         for (name, value) in headers {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -156,22 +156,22 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_of_a_function_is_told_from_one_of_the_servers() {
-        let failed = answer(StatusCode::INTERNAL_SERVER_ERROR, &[]);
+    fn function_errors_differ_from_server_errors() {
+        let failed = finished(StatusCode::INTERNAL_SERVER_ERROR, &[]);
         assert_eq!(failed.headers()["sb-error-code"], "EDGE_FUNCTION_ERROR");
-        let boot = finish(&Method::GET, None, Refused::Boot.into_response());
+        let boot = finish(&Method::GET, None, GateError::Boot.into_response());
         assert_eq!(boot.headers()["sb-error-code"], "BOOT_ERROR");
-        assert!(!answer(StatusCode::NOT_FOUND, &[]).headers().contains_key("sb-error-code"));
-        assert_eq!(answer(StatusCode::NOT_MODIFIED, &[]).status(), 304);
-        assert_eq!(answer(StatusCode::CONTINUE, &[]).status(), 502);
+        assert!(!finished(StatusCode::NOT_FOUND, &[]).headers().contains_key("sb-error-code"));
+        assert_eq!(finished(StatusCode::NOT_MODIFIED, &[]).status(), 304);
+        assert_eq!(finished(StatusCode::CONTINUE, &[]).status(), 502);
     }
 
     #[test]
-    fn pages_are_shown_as_text_and_relay_errors_kept() {
-        let page = answer(StatusCode::OK, &[(CONTENT_TYPE, "Text/HTML; charset=utf-8")]);
+    fn html_becomes_text_and_relay_errors_are_kept() {
+        let page = finished(StatusCode::OK, &[(CONTENT_TYPE, "Text/HTML; charset=utf-8")]);
         assert_eq!(page.headers()["content-type"], "text/plain; charset=utf-8");
         let relay = HeaderName::from_static("x-relay-error");
-        let relayed = answer(StatusCode::OK, &[(relay, "true"), (CONNECTION, "close")]);
+        let relayed = finished(StatusCode::OK, &[(relay, "true"), (CONNECTION, "close")]);
         assert_eq!(relayed.headers()["x-relay-error"], "true");
         assert_eq!(relayed.headers()["sb-request-id"], "r1");
         assert!(!relayed.headers().contains_key("connection"));

@@ -25,7 +25,7 @@ pub use error::render as render_fault;
 
 use registry::Registry;
 
-/// Schema `functions`. Versions 3 to 5 were released as this service's and are the planning app's now (`basalt-planning` declares them), so
+/// Migrations of schema `functions`. Versions 3 to 5 were released under this service's name and now belong to `basalt-planning`, so
 /// the next version here is 6.
 pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new(
@@ -37,23 +37,23 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("functions", 2, "built_in", include_str!("../migrations/0002_built_in.sql")),
 ];
 
-/// functions.md 3.4, for TypeScript functions; built-in ones accept less.
+/// The limit for TypeScript functions (functions.md 3.4); built-in ones accept less.
 const BODY_LIMIT: usize = 50 * 1024 * 1024;
 
-/// Shared by all requests.
+/// State shared by all requests.
 pub(crate) struct Functions {
     pub(crate) registry: Registry,
     pub(crate) keys: Arc<Keys>,
     pub(crate) clock: Clock,
 }
 
-/// One sentence for each TypeScript function of the project, which this release cannot run.
+/// A warning for each TypeScript function of the project, which this release cannot run.
 #[must_use]
 pub fn functions_that_cannot_run(config: &FunctionsConfig) -> Vec<String> {
     registry::unable_to_run(&config.dir, &config.each)
 }
 
-/// The service at `/functions/v1`, with the project's functions and `built_in` ones, each with its name.
+/// The service at `/functions/v1`, with the project's functions and the named `built_in` ones.
 #[must_use]
 pub fn service(
     config: &FunctionsConfig,
@@ -69,7 +69,7 @@ pub fn service(
         router: Router::new().fallback(invoke::invoke).with_state(functions),
         bodies: |_| BodyMode::Streamed,
         body_limit: BODY_LIMIT,
-        // functions.md 3.4: to the first byte of the response.
+        // Time to the first byte of the response (functions.md 3.4).
         deadline: Duration::from_secs(150),
         compresses: false,
         cors: Cors {

@@ -1,4 +1,4 @@
-//! This service's metrics. Labels come from a closed set: the names of the registry.
+//! This service's metrics. Labels have a closed set of values: the names in the registry.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) fn called(function: &str, status: StatusCode, took: Duration) {
     metrics::histogram!("basalt_functions_duration_seconds", "function" => name).record(took.as_secs_f64());
 }
 
-/// A call was refused for its token.
+/// A call was rejected because of its token.
 pub(crate) fn refused(function: &str) {
     metrics::counter!("basalt_functions_refused_total", "function" => function.to_owned()).increment(1);
 }

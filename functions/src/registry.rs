@@ -1,5 +1,5 @@
-//! Which functions there are: the built-in ones, and those of the project's folder. A project's function takes the place of
-//! the built-in one of its name.
+//! The registered functions: built-in ones, and those in the project's folder. A project's function replaces a built-in one
+//! of the same name.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,18 +10,18 @@ use basalt_core::service::Handler;
 use futures_util::FutureExt as _;
 
 use crate::config::FunctionSettings;
-use crate::error::Refused;
+use crate::error::GateError;
 
-/// A function that can be called.
+/// A registered function.
 #[derive(Clone)]
 pub(crate) struct Function {
-    /// Its name: the label of its metrics.
+    /// The name, also used as the metrics label.
     pub(crate) name: Arc<str>,
-    /// Whether a caller needs a valid token.
+    /// Whether callers need a valid token.
     pub(crate) verify_jwt: bool,
-    /// Whether preflights are its own.
+    /// Whether the function handles preflights itself.
     pub(crate) answers_preflights: bool,
-    /// Runs it. The path of the request is `/NAME/…`.
+    /// Runs the function. The request's path is `/NAME/…`.
     pub(crate) run: Handler,
 }
 
@@ -30,8 +30,8 @@ pub(crate) struct Function {
 pub(crate) struct Registry(Arc<HashMap<Arc<str>, Function>>);
 
 impl Registry {
-    /// `built_in` are the functions that come with the server. `dir` is the project's folder of functions; each folder in it
-    /// that has an `index.ts` is one.
+    /// `built_in` are the server's own functions. `dir` is the project's folder of functions; each subfolder with an `index.ts` is a
+    /// function.
     pub(crate) fn new(
         built_in: impl IntoIterator<Item = (&'static str, Handler)>,
         dir: &Path,
@@ -40,11 +40,11 @@ impl Registry {
         let mut functions = HashMap::new();
         let settings_of = |name: &str| {
             let section = settings.iter().find(|section| section.name == name).cloned();
-            section.unwrap_or_else(|| FunctionSettings::usual(name.to_owned()))
+            section.unwrap_or_else(|| FunctionSettings::new(name.to_owned()))
         };
         for (name, run) in built_in {
             let settings = settings_of(name);
-            // They judge their callers themselves: the answer has the app's form, and a key is no user.
+            // Built-in functions authenticate callers themselves: errors have the app's format, and an API key is not a user.
             let function = Function {
                 name: name.into(),
                 verify_jwt: false,
@@ -55,7 +55,7 @@ impl Registry {
         }
         for (name, settings) in in_folder(dir, settings) {
             if functions.contains_key(name.as_str()) {
-                tracing::info!(function = name, "the project's function takes the place of the built-in one");
+                tracing::info!(function = name, "the project's function replaces the built-in one");
             }
             let function = Function {
                 name: name.as_str().into(),
@@ -77,20 +77,20 @@ impl Registry {
         Self(Arc::new(enabled.collect()))
     }
 
-    /// The function that a path `/NAME/…` names.
+    /// The function for a path `/NAME/…`.
     pub(crate) fn find(&self, path: &str) -> Option<&Function> {
         let name = path.strip_prefix('/')?.split('/').next()?;
         self.0.get(name)
     }
 }
 
-/// `^[A-Za-z][A-Za-z0-9_-]*$`
+/// Whether the name matches `^[A-Za-z][A-Za-z0-9_-]*$`.
 pub(crate) fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
-/// What a start and `doctor` say about each TypeScript function that is switched on.
+/// A message for the log and `doctor` for each enabled TypeScript function.
 pub(crate) fn unable_to_run(dir: &Path, settings: &[FunctionSettings]) -> Vec<String> {
     let functions = in_folder(dir, settings);
     functions
@@ -108,13 +108,13 @@ fn cannot_run(dir: &Path, name: &str) -> String {
     )
 }
 
-/// The functions of the folder with their settings, by name.
+/// The functions in the folder with their settings, by name.
 fn in_folder(dir: &Path, settings: &[FunctionSettings]) -> Vec<(String, FunctionSettings)> {
     let mut names = names_in(dir);
     names.sort_unstable();
     let with_settings = |name: String| {
         let section = settings.iter().find(|section| section.name == name).cloned();
-        let settings = section.unwrap_or_else(|| FunctionSettings::usual(name.clone()));
+        let settings = section.unwrap_or_else(|| FunctionSettings::new(name.clone()));
         (name, settings)
     };
     names.into_iter().map(with_settings).collect()
@@ -129,9 +129,9 @@ fn names_in(dir: &Path) -> Vec<String> {
     entries.flatten().filter_map(function).collect()
 }
 
-/// This release has no runtime for TypeScript: the function is there and does not start.
+/// This release has no TypeScript runtime: the function is registered but cannot be started.
 fn without_runtime() -> Handler {
-    Arc::new(|_request| async { Refused::Boot.into_response() }.boxed())
+    Arc::new(|_request| async { GateError::Boot.into_response() }.boxed())
 }
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_words() {
+    fn accepts_valid_names_only() {
         for name in ["a", "create-checkout-session", "A_1"] {
             assert!(is_name(name), "{name}");
         }

@@ -1,7 +1,7 @@
-//! Secrets of functions: from the configuration, and from the database, where `basalt secrets set` and built-in functions store them, sealed
-//! under `server.master_key`. Those of the database win.
+//! Secrets of functions, from the configuration and from the database, where `basalt secrets set` and built-in functions store them encrypted
+//! with `server.master_key`. Secrets in the database win.
 //!
-//! Functions read them from memory. A change notifies every server, which reads them again.
+//! Functions read secrets from memory. A change notifies every server, which reloads them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,34 +19,34 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-/// The channel that announces changes with `NOTIFY`.
+/// The NOTIFY channel that announces changes.
 pub const CHANNEL: &str = "basalt_secrets";
 
-/// functions.md 3.4.
-const MOST: usize = 100;
+/// Limits (functions.md 3.4).
+const MAX_SECRETS: usize = 100;
 const NAME_BYTES: usize = 256;
 const VALUE_BYTES: usize = 48 * 1024;
 
-/// How long one read or change may take.
-const LIMIT: Duration = Duration::from_secs(10);
-/// How old a change may get that no notification told.
+/// Time limit of one read or change.
+const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
+/// Interval of reloads without a notification.
 const INTERVAL: Duration = Duration::from_secs(30);
-/// From one read to the next.
-const LEAST_PAUSE: Duration = Duration::from_millis(50);
+/// Minimum time between two reloads.
+const MIN_PAUSE: Duration = Duration::from_millis(50);
 
-/// Which names are accepted.
+/// The names that [`check`] accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
-    /// All that are variables.
+    /// All valid names of environment variables.
     Any,
-    /// Not those that the server sets itself: `SUPABASE_…`.
-    OfProject,
+    /// The same, except names that the server sets itself: `SUPABASE_…`.
+    Project,
 }
 
 /// Checks names and values.
 ///
 /// # Errors
-/// What is wrong, in a sentence that names no value.
+/// The problem; the message contains no value.
 pub fn check<'a>(secrets: impl Iterator<Item = (&'a str, &'a str)>, names: Names) -> Result<(), String> {
     for (index, (name, value)) in secrets.enumerate() {
         let is_variable = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
@@ -54,34 +54,32 @@ pub fn check<'a>(secrets: impl Iterator<Item = (&'a str, &'a str)>, names: Names
             && name.len() <= NAME_BYTES;
         if !is_variable {
             return Err(format!(
-                "{name:?} is no name of a secret: letters, digits and _, {NAME_BYTES} at most"
+                "{name:?} is not a valid name of a secret: use at most {NAME_BYTES} letters, digits and _"
             ));
         }
-        if names == Names::OfProject && name.starts_with("SUPABASE_") {
-            return Err(format!("{name} is set by the server: names that begin with SUPABASE_ are its own"));
+        if names == Names::Project && name.starts_with("SUPABASE_") {
+            return Err(format!("{name} is set by the server: names that start with SUPABASE_ are reserved"));
         }
         if value.len() > VALUE_BYTES || value.contains('\0') {
-            return Err(format!(
-                "the value of {name} is too long, or holds a NUL: {VALUE_BYTES} bytes at most"
-            ));
+            return Err(format!("the value of {name} contains NUL or exceeds {VALUE_BYTES} bytes"));
         }
-        if index >= MOST {
-            return Err(format!("there are more than {MOST} secrets"));
+        if index >= MAX_SECRETS {
+            return Err(format!("there are more than {MAX_SECRETS} secrets"));
         }
     }
     Ok(())
 }
 
-/// Checks that no secret that verifies signatures is blank: anyone could sign with it.
+/// Checks that no secret used to verify signatures is blank, because anyone could sign with it.
 ///
 /// # Errors
-/// Which is, in a sentence.
+/// The name of the blank secret, in a message.
 pub fn check_signing<'a>(
     mut secrets: impl Iterator<Item = (&'a str, &'a str)>,
     signing: &[&str],
 ) -> Result<(), String> {
     match secrets.find(|(name, value)| signing.contains(name) && value.trim().is_empty()) {
-        Some((name, _)) => Err(format!("the value of {name} is empty: anyone could sign with it")),
+        Some((name, _)) => Err(format!("the value of {name} is empty, so anyone could sign with it")),
         None => Ok(()),
     }
 }
@@ -89,10 +87,10 @@ pub fn check_signing<'a>(
 /// Why secrets were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
-    /// A name or value is not accepted, or there are too many.
+    /// A name or value is invalid, or there are too many secrets.
     #[error("{0}")]
     Refused(String),
-    /// The database fails.
+    /// The database failed.
     #[error(transparent)]
     Database(#[from] SessionError),
 }
@@ -100,13 +98,13 @@ pub enum SecretsError {
 /// A secret without its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedSecret {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// When it was set.
     pub updated_at: Timestamp,
 }
 
-/// The table.
+/// The table of secrets.
 pub struct SecretStore {
     pool: ServicePool,
     sealer: Sealer,
@@ -115,19 +113,19 @@ pub struct SecretStore {
 }
 
 impl SecretStore {
-    /// `pool` has the system's login: no other may read the table. `signing` are the names of secrets that verify signatures.
+    /// `pool` has the system's login, because no other login may read the table. `signing` are the names of secrets used to verify signatures.
     #[must_use]
     pub fn new(pool: ServicePool, master_key: &SecretString, signing: &'static [&'static str]) -> Self {
         Self { pool, sealer: Sealer::new(master_key, "functions secrets"), signing }
     }
 
-    /// All of them, by name.
+    /// Lists all secrets by name.
     ///
     /// # Errors
-    /// The database fails.
+    /// The database failed.
     pub async fn list(&self) -> Result<Vec<ListedSecret>, SessionError> {
         const LIST: &str = "select name, updated_at from functions.runtime_secrets order by name";
-        let tx = self.pool.autocommit(Instant::now() + LIMIT).await?;
+        let tx = self.pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
         let rows = tx.query(LIST, &[]).await;
         let listed = |row: tokio_postgres::Row| {
             Some(ListedSecret { name: row.try_get(0).ok()?, updated_at: row.try_get(1).ok()? })
@@ -135,7 +133,7 @@ impl SecretStore {
         Ok(tx.finish(rows).await?.into_iter().filter_map(listed).collect())
     }
 
-    /// Sets secrets, all or none. `by` is the administrator who asks for it; the operator has no id.
+    /// Sets secrets, either all or none. `by` is the administrator; `None` for the operator.
     ///
     /// # Errors
     /// See [`SecretsError`].
@@ -150,19 +148,19 @@ on conflict (name) do update
 set ciphertext = excluded.ciphertext, updated_by = excluded.updated_by, updated_at = now()";
         const COUNT: &str = "select count(*) from functions.runtime_secrets";
         let named = || secrets.iter().map(|(name, secret)| (name.as_str(), secret.expose_secret()));
-        let checked = check(named(), Names::OfProject).and_then(|()| check_signing(named(), self.signing));
+        let checked = check(named(), Names::Project).and_then(|()| check_signing(named(), self.signing));
         checked.map_err(SecretsError::Refused)?;
-        let tx = self.pool.begin(Instant::now() + LIMIT).await?;
+        let tx = self.pool.begin(Instant::now() + STATEMENT_LIMIT).await?;
         let changed = async {
-            // One writer at a time, so that the count holds.
+            // One writer at a time, so that the limit on the count is reliable.
             tx.execute("lock table functions.runtime_secrets in share row exclusive mode", &[]).await?;
             for (name, secret) in secrets {
                 let sealed = self.sealer.seal(name, secret.expose_secret().as_bytes());
                 tx.execute(SET, &[name, &sealed, &by]).await?;
             }
             let count: i64 = tx.query_one(COUNT, &[]).await?.try_get(0).unwrap_or_default();
-            if usize::try_from(count).is_ok_and(|count| count > MOST) {
-                return Err(SecretsError::Refused(format!("there would be more than {MOST} secrets")));
+            if usize::try_from(count).is_ok_and(|count| count > MAX_SECRETS) {
+                return Err(SecretsError::Refused(format!("there would be more than {MAX_SECRETS} secrets")));
             }
             let _notified = tx.query("select pg_catalog.pg_notify($1, '')", &[&CHANNEL]).await?;
             Ok(())
@@ -171,13 +169,13 @@ set ciphertext = excluded.ciphertext, updated_by = excluded.updated_by, updated_
         tx.finish(changed).await
     }
 
-    /// Removes secrets, all or none; the names that there were not are the error inside.
+    /// Removes secrets, either all or none; the inner error lists names that do not exist.
     ///
     /// # Errors
-    /// The database fails.
+    /// The database failed.
     pub async fn unset(&self, names: &[String]) -> Result<Result<(), Vec<String>>, SessionError> {
         const UNSET: &str = "delete from functions.runtime_secrets where name = any($1) returning name";
-        let tx = self.pool.begin(Instant::now() + LIMIT).await?;
+        let tx = self.pool.begin(Instant::now() + STATEMENT_LIMIT).await?;
         let removed = async {
             let rows = tx.query(UNSET, &[&names]).await?;
             let _notified = tx.query("select pg_catalog.pg_notify($1, '')", &[&CHANNEL]).await?;
@@ -198,7 +196,7 @@ set ciphertext = excluded.ciphertext, updated_by = excluded.updated_by, updated_
 
     async fn read(&self) -> Result<HashMap<String, SecretString>, SessionError> {
         const READ: &str = "select name, ciphertext from functions.runtime_secrets";
-        let tx = self.pool.autocommit(Instant::now() + LIMIT).await?;
+        let tx = self.pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
         let rows = tx.query(READ, &[]).await;
         let mut secrets = HashMap::new();
         for row in tx.finish(rows).await? {
@@ -210,7 +208,7 @@ set ciphertext = excluded.ciphertext, updated_by = excluded.updated_by, updated_
                 Some(text) => drop(secrets.insert(name, SecretString::from(text))),
                 None => tracing::error!(
                     name,
-                    "a secret cannot be opened: server.master_key is another. Set it again"
+                    "cannot decrypt a secret because server.master_key has changed; set the secret again"
                 ),
             }
         }
@@ -224,7 +222,7 @@ impl std::fmt::Debug for SecretStore {
     }
 }
 
-/// The secrets of functions, in memory: those of the configuration and those of the database.
+/// The secrets of functions in memory, from the configuration and the database.
 #[derive(Debug)]
 pub struct Secrets {
     store: SecretStore,
@@ -233,26 +231,26 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// The secrets of the configuration; [`Secrets::refresh`] reads those of the database.
+    /// Creates the set with the configuration's secrets; [`Secrets::refresh`] adds the database's.
     #[must_use]
     pub fn new(store: SecretStore, configured: &[(String, SecretString)]) -> Self {
         Self { store, configured: configured.iter().cloned().collect(), stored: ArcSwap::default() }
     }
 
-    /// The value that functions see.
+    /// The value that functions receive.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<SecretString> {
         self.all(name).into_iter().next()
     }
 
-    /// The value in the database and the value in the configuration.
+    /// All values of the name: from the database, then from the configuration.
     #[must_use]
     pub fn all(&self, name: &str) -> Vec<SecretString> {
         let stored = self.stored.load();
         [stored.get(name), self.configured.get(name)].into_iter().flatten().cloned().collect()
     }
 
-    /// Stores a secret, which is in force on this server when this returns.
+    /// Stores a secret. This server uses it when the call returns.
     ///
     /// # Errors
     /// See [`SecretsError`].
@@ -261,43 +259,43 @@ impl Secrets {
         Ok(self.refresh().await?)
     }
 
-    /// Reads the secrets of the database.
+    /// Reloads the secrets from the database.
     ///
     /// # Errors
-    /// The database fails; the known secrets stay in force.
+    /// The database failed; the current secrets stay in use.
     pub async fn refresh(&self) -> Result<(), SessionError> {
         self.stored.store(Arc::new(self.store.read().await?));
         Ok(())
     }
 
-    /// Follows the database without end. While it cannot be reached, the last known secrets stay in force.
-    #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
+    /// Follows the database forever. While it is unreachable, the last known secrets stay in use.
+    #[expect(clippy::infinite_loop, reason = "the shutdown token cancels the task")]
     pub async fn keep(self: Arc<Self>, mut events: Receiver<Event>) {
         loop {
             if let Err(error) = self.refresh().await {
-                tracing::debug!(%error, "the secrets of functions cannot be read; those known hold");
+                tracing::debug!(%error, "cannot reload the secrets of functions; keeping the current ones");
             }
-            sleep(LEAST_PAUSE).await;
-            let heard = async {
+            sleep(MIN_PAUSE).await;
+            let notified = async {
                 loop {
                     match events.recv().await {
                         Ok(Event::Notify { channel, .. }) if channel != CHANNEL => {}
                         Ok(Event::Notify { .. } | Event::Reconnected) | Err(RecvError::Lagged(_)) => return,
-                        // The listener has ended: the server is about to stop.
+                        // The listener has stopped because the server is shutting down.
                         Err(RecvError::Closed) => std::future::pending().await,
                     }
                 }
             };
-            let _by_time = tokio::time::timeout(INTERVAL, heard).await;
+            let _elapsed = tokio::time::timeout(INTERVAL, notified).await;
         }
     }
 }
 
-/// Reads the lines of a `.env` file (functions.md 3.5): `KEY=value`, with `export` before it or not; `#` begins a comment
-/// line; quotes are stripped, and `\n` and `\r` are read between double quotes.
+/// Parses a `.env` file (functions.md 3.5): `KEY=value` lines, optionally prefixed by `export`; `#` starts a comment line; quotes are
+/// removed, and `\n` and `\r` are unescaped in double quotes.
 ///
 /// # Errors
-/// The number of the first line that is none of these.
+/// The number of the first invalid line.
 pub fn parse_env_file(text: &str) -> Result<Vec<(String, SecretString)>, usize> {
     let mut secrets = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -324,8 +322,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_values_are_bounded() {
-        let one = |name: &str, value: &str| check([(name, value)].into_iter(), Names::OfProject);
+    fn rejects_invalid_names_and_values() {
+        let one = |name: &str, value: &str| check([(name, value)].into_iter(), Names::Project);
         assert_eq!(one("API_KEY", "x"), Ok(()));
         for (name, value) in [
             ("", "x"),
@@ -338,16 +336,16 @@ mod tests {
         ] {
             assert!(one(name, value).is_err(), "{name}");
         }
-        for (value, is_fine) in [("", false), (" ", false), ("x", true)] {
+        for (value, is_valid) in [("", false), (" ", false), ("x", true)] {
             let signing = check_signing([("SIGNS", value)].into_iter(), &["SIGNS"]);
-            assert_eq!((signing.is_ok(), one("SIGNS", value).is_ok()), (is_fine, true), "{value:?}");
+            assert_eq!((signing.is_ok(), one("SIGNS", value).is_ok()), (is_valid, true), "{value:?}");
         }
-        let many: Vec<String> = (0..=MOST).map(|number| format!("A{number}")).collect();
+        let many: Vec<String> = (0..=MAX_SECRETS).map(|number| format!("A{number}")).collect();
         assert!(check(many.iter().map(|name| (name.as_str(), "x")), Names::Any).is_err());
     }
 
     #[test]
-    fn an_env_file_is_read_line_by_line() {
+    fn parses_env_file() {
         let text = "# keys\n\nA=1\nexport B = \"x\\ny\"\nC='x\\ny'\nD=`a b`\nE=a=b\nF=\n";
         let read = parse_env_file(text).unwrap();
         let read: Vec<(&str, &str)> =

@@ -1,5 +1,5 @@
-//! What a person at a terminal sees: progress while the server starts, and a few lines when it is ready. It goes to
-//! standard error, beside the log; `basalt keys` and `basalt config` write to standard output.
+//! Terminal output: progress while the server starts, and a banner when it is ready. Written to standard error like the log;
+//! `basalt keys` and `basalt config` write to standard output.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -12,30 +12,30 @@ use basalt_mail::mailbox;
 
 use crate::mail;
 
-/// Standard error, for people.
+/// Writes messages for the operator to standard error.
 #[derive(Debug, Clone, Copy)]
 pub struct Console {
     quiet: bool,
 }
 
 impl Console {
-    /// Quiet where log lines are for a collector: then the log says it.
+    /// With `quiet`, for JSON logs, messages are logged instead.
     #[must_use]
     pub const fn new(quiet: bool) -> Self {
         Self { quiet }
     }
 
-    /// One line about what is being done.
+    /// Prints a progress message.
     pub fn progress(&self, line: &str) {
         if self.quiet {
             tracing::info!("{line}");
         } else {
-            // A closed standard error is no reason to stop serving.
+            // Keep serving if standard error is closed.
             let _closed = writeln!(io::stderr(), "  … {line}");
         }
     }
 
-    /// The lines that say where everything is.
+    /// Prints the banner.
     pub fn banner(&self, banner: &Banner<'_>) {
         if self.quiet {
             tracing::info!(url = %banner.config.server.public_url, took_ms = banner.took.as_millis(), "ready");
@@ -45,15 +45,15 @@ impl Console {
     }
 }
 
-/// What the banner tells.
+/// The content of the banner.
 pub struct Banner<'a> {
-    /// Addresses, mode, folders.
+    /// For addresses, mode and folders.
     pub config: &'a Config,
-    /// The publishable key.
+    /// For the publishable key.
     pub keys: &'a Keys,
-    /// Where the data lies; `None` under `--only rest`, which prepares no database.
+    /// For the data folder; `None` with `--only rest`, which prepares no database.
     pub databases: Option<&'a Databases>,
-    /// From the start of the process to now.
+    /// Time since the process started.
     pub took: Duration,
 }
 
@@ -115,7 +115,7 @@ impl Banner<'_> {
         if let Some(demo) = demo_line(config).filter(|_| config.is_development() && config.only.is_none()) {
             row("Demo", demo);
         }
-        // A PostgREST has no keys.
+        // A PostgREST has no API keys.
         let next = if config.is_postgrest { "" } else { "`basalt keys` prints all keys, " };
         row("Next", format!("{next}`basalt doctor` checks this machine; Ctrl-C stops"));
         lines.push(String::new());
@@ -123,7 +123,7 @@ impl Banner<'_> {
     }
 }
 
-/// The project's own line about its demo data: `-- demo: …` among the first lines of `seed.sql`.
+/// The project's note on its demo data: `-- demo: …` in the first lines of `seed.sql`.
 fn demo_line(config: &Config) -> Option<String> {
     let seed = std::fs::read_to_string(config.project.dir.join("seed.sql")).ok()?;
     seed.lines().take(10).find_map(|line| line.strip_prefix("-- demo: ")).map(str::to_owned)

@@ -1,4 +1,4 @@
-//! The functions that are compiled into this program, by cargo feature.
+//! The functions compiled into this program, depending on cargo features.
 
 use basalt_functions::built_in::BuiltIn;
 
@@ -8,13 +8,13 @@ pub(crate) fn built_in() -> Option<&'static dyn BuiltIn> {
     Some(&basalt_planning::Planning)
 }
 
-/// This build has none.
+/// `None`, because the feature `planning` is off.
 #[cfg(not(feature = "planning"))]
 pub(crate) fn built_in() -> Option<&'static dyn BuiltIn> {
     None
 }
 
-/// Names of secrets that verify signatures.
+/// Names of secrets used to verify signatures.
 pub(crate) fn signing_secrets() -> &'static [&'static str] {
     built_in().map_or(&[], BuiltIn::signing_secrets)
 }

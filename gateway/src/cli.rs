@@ -1,4 +1,4 @@
-//! The command line: what can be typed, and which part of the server does it.
+//! Parses the command line and runs the command.
 
 mod command_database;
 mod functions;
@@ -26,7 +26,7 @@ use crate::{doctor, logging, serve};
 use basalt_functions::built_in::BuiltIn;
 use basalt_http::shutdown::{EndSignals, Shutdown};
 
-/// A backend for supabase-js over PostgreSQL, in one process. `basalt serve` starts it.
+/// A Supabase-compatible backend on PostgreSQL, in one process. `basalt serve` starts it.
 #[derive(Debug, Parser)]
 #[command(name = "basalt", version, arg_required_else_help = true)]
 struct Cli {
@@ -40,16 +40,16 @@ struct Cli {
 enum Command {
     /// Starts the server: PostgreSQL, API and app on one port.
     Serve {
-        /// Runs one service alone: rest, auth, storage, realtime or functions.
+        /// Runs only this service: rest, auth, storage, realtime or functions.
         #[arg(long, value_name = "SERVICE", value_parser = parse_only)]
         only: Option<Only>,
-        /// With --only rest: a postgrest.conf. PGRST_* variables are read, too.
+        /// With --only rest: a postgrest.conf. PGRST_* variables are read too.
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
     /// Brings the database up to date (roles, schemas, the project's migrations and policies) and stops.
     Migrate {
-        /// Also applies the project's seed, if this database has none yet.
+        /// Also runs the project's seed, if this database has not been seeded yet.
         #[arg(long)]
         seed: bool,
         /// Records migrations as applied that another tool, such as `supabase db push`, has applied to this database.
@@ -58,41 +58,42 @@ enum Command {
     },
     /// Prints the effective configuration, with the source of each value. Secrets are not shown.
     Config {
-        /// As `serve` with the same option would be configured.
+        /// Shows the configuration of `serve` with the same option.
         #[arg(long, value_name = "SERVICE", value_parser = parse_only)]
         only: Option<Only>,
-        /// With --only rest: in the form of a postgrest.conf.
+        /// With --only rest: prints in the format of postgrest.conf.
         #[arg(long)]
         postgrest: bool,
         /// With --only rest: a postgrest.conf.
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Prints the project's URL and keys; lists, makes, revokes and rotates keys.
+    /// Prints the project's URL and keys; lists, creates, revokes and rotates keys.
     Keys {
         #[command(subcommand)]
         command: Option<keys::KeysCommand>,
     },
+    /// Lists, creates and deletes accounts, resets passwords, ends sessions.
     User {
         #[command(subcommand)]
         command: user::UserCommand,
     },
-    /// Mails that wait or were given up.
+    /// Lists and retries mails that are waiting or were abandoned.
     Mail {
         #[command(subcommand)]
         command: mail::MailCommand,
     },
-    /// Secrets of functions, sealed in the database; a running server has them at once. And `reset`, for lost secrets of the server.
+    /// Manages secrets of functions, stored encrypted in the database and used by running servers at once. `reset` replaces lost server secrets.
     Secrets {
         #[command(subcommand)]
         command: secrets::SecretsCommand,
     },
-    /// The bytes of objects, compared with their rows.
+    /// Compares stored blobs with their rows.
     Storage {
         #[command(subcommand)]
         command: storage::StorageCommand,
     },
-    /// The project's rights: applied, checked, proven.
+    /// Applies, checks and tests the project's policies.
     Policies {
         #[command(subcommand)]
         command: policies::PoliciesCommand,
@@ -102,22 +103,22 @@ enum Command {
         #[command(subcommand)]
         command: generate::GenCommand,
     },
-    /// Checks what usually goes wrong, and says how to mend it.
+    /// Checks for common problems and prints how to fix them.
     Doctor,
     /// Prints the version.
     Version,
 }
 
-/// Options that stand for settings; they win over variables and files.
+/// Options that override settings, including variables and files.
 #[derive(Debug, Args)]
 struct Settings {
-    /// The project folder [default: the current one].
+    /// The project folder [default: the current folder].
     #[arg(long, global = true, value_name = "DIR")]
     project: Option<String>,
-    /// Port of API and app [default: 8000].
+    /// Port of the API and the app [default: 8000].
     #[arg(long, global = true, value_name = "N")]
     port: Option<String>,
-    /// Folder of secrets and data [default: .basalt].
+    /// Folder for secrets and data [default: .basalt].
     #[arg(long, global = true, value_name = "DIR")]
     data: Option<String>,
     /// Port of the embedded PostgreSQL, on the loopback address [default: 54322 or the next free one].
@@ -132,28 +133,28 @@ impl From<Settings> for CommandLine {
     }
 }
 
-/// A command line.
-enum Typed {
+/// A parsed command line.
+enum Invocation {
     /// A command of the platform.
-    Own(Cli),
+    Platform(Cli),
     /// The command of the built-in functions.
-    OfBuiltIn { settings: Settings, arguments: ArgMatches },
+    BuiltIn { settings: Settings, arguments: ArgMatches },
 }
 
-impl Typed {
-    /// Reads the arguments of this process; ends it after a mistake, or with the help.
+impl Invocation {
+    /// Parses the arguments of this process; exits on invalid arguments or `--help`.
     fn parse() -> Self {
-        let of_built_in = built_in().map(BuiltIn::command);
-        let name = of_built_in.as_ref().map(|command| command.get_name().to_owned());
-        let mut command = Cli::command().subcommands(of_built_in);
+        let built_in_command = built_in().map(BuiltIn::command);
+        let name = built_in_command.as_ref().map(|command| command.get_name().to_owned());
+        let mut command = Cli::command().subcommands(built_in_command);
         let matches = command.get_matches_mut();
         let read = match matches.subcommand() {
             Some((typed, arguments)) if Some(typed) == name.as_deref() => {
                 let arguments = arguments.clone();
-                // The settings are global options: the subcommand has them too.
-                Settings::from_arg_matches(&arguments).map(|settings| Self::OfBuiltIn { settings, arguments })
+                // Global options are available on the subcommand too.
+                Settings::from_arg_matches(&arguments).map(|settings| Self::BuiltIn { settings, arguments })
             }
-            _ => Cli::from_arg_matches(&matches).map(Self::Own),
+            _ => Cli::from_arg_matches(&matches).map(Self::Platform),
         };
         read.unwrap_or_else(|error| error.format(&mut command).exit())
     }
@@ -162,21 +163,21 @@ impl Typed {
 fn parse_only(name: &str) -> Result<Only, String> {
     Only::from_name(name).ok_or_else(|| {
         let names: Vec<&str> = Only::ALL.iter().map(|only| only.as_str()).collect();
-        format!("there is no service of this name; the services are {}", names.join(", "))
+        format!("unknown service; the services are {}", names.join(", "))
     })
 }
 
-/// Runs what was typed.
+/// Parses the command line and runs the command.
 #[must_use]
 pub fn run() -> ExitCode {
-    let typed = Typed::parse();
+    let invocation = Invocation::parse();
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => match runtime.block_on(execute_until_signal(typed)) {
+        Ok(runtime) => match runtime.block_on(execute_until_signal(invocation)) {
             Ok(code) => code,
-            // `basalt config | head`: the reader has seen what it wanted.
+            // The reader closed the pipe, as in `basalt config | head`.
             Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
             Err(error) => {
-                let _closed = writeln!(io::stderr(), "basalt: {}", told(&error));
+                let _closed = writeln!(io::stderr(), "basalt: {}", with_causes(&error));
                 ExitCode::FAILURE
             }
         },
@@ -187,11 +188,11 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The error with its causes, except those that its own text names.
-fn told(error: &anyhow::Error) -> String {
-    error.chain().skip(1).fold(error.to_string(), |told, cause| {
+/// The error followed by its causes, except causes that its text already includes.
+fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().skip(1).fold(error.to_string(), |text, cause| {
         let cause = cause.to_string();
-        if told.contains(&cause) { told } else { format!("{told}: {cause}") }
+        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
     })
 }
 
@@ -199,15 +200,15 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// A command that a signal ends takes the PostgreSQL along that it may have started. `serve` follows the signals itself.
-async fn execute_until_signal(typed: Typed) -> anyhow::Result<ExitCode> {
-    if !matches!(typed, Typed::Own(Cli { command: Command::Serve { .. }, .. })) {
-        // Its own task: the command may block in a read from the terminal.
+/// On a signal, also stops the PostgreSQL that a command may have started. `serve` handles signals itself.
+async fn execute_until_signal(invocation: Invocation) -> anyhow::Result<ExitCode> {
+    if !matches!(invocation, Invocation::Platform(Cli { command: Command::Serve { .. }, .. })) {
+        // In a task of its own, because the command may block while reading from the terminal.
         tokio::spawn(end_on_signal(EndSignals::new()?));
     }
-    match typed {
-        Typed::Own(cli) => Box::pin(execute(cli)).await,
-        Typed::OfBuiltIn { settings, arguments } => {
+    match invocation {
+        Invocation::Platform(cli) => Box::pin(execute(cli)).await,
+        Invocation::BuiltIn { settings, arguments } => {
             let config = load(&settings.into())?;
             Box::pin(functions::run(&config, &arguments)).await?;
             Ok(ExitCode::SUCCESS)
@@ -284,7 +285,7 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             crate::secrets::print_keys(&url, &in_force, &mut out)?;
             crate::secrets::print_s3_keys(&url, &secrets.s3_protocol(&config), &mut out)?;
             if let Some(url) = database_setup::running_url(&config, &secrets) {
-                writeln!(out, "# The embedded PostgreSQL, while the server runs.")?;
+                writeln!(out, "# The embedded PostgreSQL, while the server is running.")?;
                 writeln!(out, "SUPABASE_DB_URL={url}")?;
             }
             Ok(ExitCode::SUCCESS)
@@ -333,13 +334,16 @@ fn load(command_line: &CommandLine) -> anyhow::Result<Config> {
 
 #[cfg(test)]
 mod tests {
-    use super::told;
+    use super::with_causes;
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn cause_is_printed_once() {
         let cause = || std::io::Error::other("no room");
-        assert_eq!(told(&anyhow::Error::new(cause()).context("cannot write it")), "cannot write it: no room");
+        assert_eq!(
+            with_causes(&anyhow::Error::new(cause()).context("cannot write it")),
+            "cannot write it: no room"
+        );
         let names_it = anyhow::Error::new(cause()).context("cannot write it (no room): make some");
-        assert_eq!(told(&names_it), "cannot write it (no room): make some");
+        assert_eq!(with_causes(&names_it), "cannot write it (no room): make some");
     }
 }

@@ -1,8 +1,8 @@
-//! Configuration: what was written (`basalt.toml`, `BASALT_*`, options) becomes one checked [`Config`], once, at the
-//! start. Every mistake is reported, all together, each with its place and its remedy; nothing else in the tree reads
-//! the environment. [`crate::secrets`] makes the secrets that are not configured.
+//! Configuration: `basalt.toml`, `BASALT_*` variables and options become one checked [`Config`] at startup. All mistakes are
+//! reported together, each with its location and remedy. No other module reads the environment. [`crate::secrets`]
+//! generates secrets that are not configured.
 //!
-//! A setting is one line of the table of its section: the services' are in their crates, the others in `server`,
+//! A setting is one line in the table of its section: the services' tables are in their crates, the others in `server`,
 //! `database` and `sections`.
 
 mod database;
@@ -32,12 +32,12 @@ use raw::{Origin, RawConfig};
 pub use sections::{Jwt, Mail, Project, settings};
 pub use server::{LogFormat, Mode, Server};
 
-/// A service that can run without the others.
+/// A service that can run on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Only {
-    /// `/rest/v1`, as a PostgREST: creates nothing in the database.
+    /// `/rest/v1`, like PostgREST; it creates nothing in the database.
     Rest,
-    /// `/auth/v1`, as a GoTrue.
+    /// `/auth/v1`, like GoTrue.
     Auth,
     /// `/storage/v1`.
     Storage,
@@ -48,10 +48,10 @@ pub enum Only {
 }
 
 impl Only {
-    /// All of them, for the command line's help.
+    /// All services.
     pub const ALL: [Self; 5] = [Self::Rest, Self::Auth, Self::Storage, Self::Realtime, Self::Functions];
 
-    /// The word for it.
+    /// The service's name on the command line.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -63,14 +63,14 @@ impl Only {
         }
     }
 
-    /// The service of this name.
+    /// The service with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|only| only.as_str() == name)
     }
 }
 
-/// What the command line says about the configuration. Options win over variables, variables over the file.
+/// The command-line options about the configuration. Options override variables, variables override the file.
 #[derive(Clone, Debug, Default)]
 pub struct CommandLine {
     /// `--only`.
@@ -90,15 +90,15 @@ pub struct CommandLine {
 /// The effective configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The one service to run, if not all.
+    /// The only service to run, or `None` for all.
     pub only: Option<Only>,
-    /// For this machine or for others.
+    /// Development or production.
     pub mode: Mode,
     /// `[server]`.
     pub server: Server,
     /// `[database]`.
     pub database: Database,
-    /// The keys of `[jwt]`, as configured; what is missing comes from [`crate::secrets`].
+    /// The `[jwt]` keys as configured; [`crate::secrets`] provides missing ones.
     pub jwt: Jwt,
     /// `[rest]`.
     pub rest: basalt_rest::config::RestConfig,
@@ -112,30 +112,30 @@ pub struct Config {
     pub functions: basalt_functions::FunctionsConfig,
     /// `[mail]`.
     pub mail: Mail,
-    /// The functions that are compiled into this program, with the settings of their own sections.
+    /// The functions compiled into this program, with their own settings.
     pub built_in: Option<Arc<dyn ConfiguredBuiltIn>>,
     /// `[project]`.
     pub project: Project,
-    /// Whether it is configured as a PostgREST, with PostgREST's defaults.
+    /// Whether PostgREST's names configure this server, so that PostgREST's defaults apply.
     pub is_postgrest: bool,
-    /// What works but is probably a mistake; one sentence each, for the log and `doctor`.
+    /// Probable mistakes that do not prevent the start, for the log and `doctor`.
     pub warnings: Vec<String>,
-    /// Every setting as it is in force, for `basalt config`.
+    /// Every setting with its effective value, for `basalt config`.
     pub effective: Vec<Effective>,
 }
 
-/// One setting as it is in force.
+/// The effective value of one setting.
 #[derive(Clone, Debug)]
 pub struct Effective {
-    /// Which.
+    /// The setting.
     pub setting: &'static Setting,
-    /// As TOML; `None` = not set. Secrets read `(set)`.
+    /// The value as TOML, or `None` if not set. Secrets are shown as `(set)`.
     pub value: Option<String>,
-    /// Where it comes from.
+    /// Where the value was set.
     pub source: Source,
 }
 
-/// Everything that is wrong, in one report.
+/// All configuration mistakes, in one report.
 #[derive(Clone, Debug)]
 pub struct ConfigErrors(pub Vec<Fault>);
 
@@ -150,7 +150,7 @@ impl fmt::Display for ConfigErrors {
                 writeln!(f, "  - {source}: {message}")?;
             }
         }
-        f.write_str("docs/CONFIG.md of the Basalt repository lists every setting; `basalt config` shows what is in force once these are mended.")
+        f.write_str("docs/CONFIG.md of the Basalt repository lists every setting; `basalt config` shows the effective configuration once these are fixed.")
     }
 }
 
@@ -160,21 +160,23 @@ impl Config {
     /// Reads, checks and resolves the configuration of this process.
     ///
     /// # Errors
-    /// Everything that is wrong, at once.
+    /// All mistakes.
     pub fn load(command_line: &CommandLine) -> Result<Self, ConfigErrors> {
         let working_dir = std::env::current_dir().map_err(|error| {
             ConfigErrors(vec![Fault {
                 source: Source::Default,
-                message: format!("cannot read the working folder ({error}): change to one that exists"),
+                message: format!(
+                    "cannot determine the working directory ({error}): change to an existing folder"
+                ),
             }])
         })?;
         Self::from_origin(command_line, std::env::vars_os().collect(), working_dir)
     }
 
-    /// [`Config::load`] with the outside world as arguments.
+    /// [`Config::load`] with the environment as arguments.
     ///
     /// # Errors
-    /// Everything that is wrong, at once.
+    /// All mistakes.
     pub fn from_origin(
         command_line: &CommandLine,
         environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
@@ -199,14 +201,14 @@ impl Config {
         resolve::resolve(raw, command_line.only)
     }
 
-    /// Whether PostgreSQL is ours to start.
+    /// Whether this process starts the embedded PostgreSQL.
     #[must_use]
     pub const fn is_embedded(&self) -> bool {
         self.database.url.is_none() && !matches!(self.only, Some(Only::Rest))
     }
 
-    /// Whether this is auth alone, with configured keys, on a database that other servers own: it sets no passwords and
-    /// does not hold other servers to its secrets (docs/decisions/0012).
+    /// Whether this is auth alone, with configured keys, on a database that other servers own. It then sets no passwords and
+    /// does not compare its secrets with theirs (docs/decisions/0012).
     #[must_use]
     pub const fn is_guest(&self) -> bool {
         matches!(self.only, Some(Only::Auth))
@@ -214,14 +216,14 @@ impl Config {
             && (self.jwt.secret.is_some() || self.jwt.keys.is_some())
     }
 
-    /// The built-in functions, where the project uses them and this process runs functions.
+    /// The built-in functions, if the project enables them and this process runs functions.
     #[must_use]
     pub fn built_in_functions(&self) -> Option<&Arc<dyn ConfiguredBuiltIn>> {
         let runs_functions = matches!(self.only, None | Some(Only::Functions));
         self.built_in.as_ref().filter(|_| self.functions.builtin && runs_functions)
     }
 
-    /// Whether this is a developer's server.
+    /// Whether the server runs in development mode.
     #[must_use]
     pub fn is_development(&self) -> bool {
         self.mode == Mode::Development

@@ -1,5 +1,5 @@
-//! From configuration to databases that are ready for requests: PostgreSQL started or reached, roles and schemas in
-//! place, the project's migrations and policies applied. Used by `serve`, `migrate` and `user create`.
+//! Prepares databases for requests: starts or connects to PostgreSQL, creates roles and schemas, and applies the project's
+//! migrations and policies. Used by `serve`, `migrate` and `user create`.
 
 use std::time::Duration;
 
@@ -16,25 +16,25 @@ use crate::demo_accounts;
 use crate::secrets::{Secrets, SecretsError};
 use basalt_postgres::{Embedded, EmbeddedConfig, EmbeddedError, SUPERUSER};
 
-/// The logins the server uses, and the PostgreSQL it owns, if it does.
+/// The logins that the server uses, and its embedded PostgreSQL if it has one.
 pub struct Databases {
-    /// Ours to stop, last of all.
+    /// The server stops it last.
     pub embedded: Option<Embedded>,
-    /// System work: `supabase_admin`, or the login of `database.url`. Never a request.
+    /// For system work: `supabase_admin`, or the login of `database.url`. Never used for requests.
     pub admin: Database,
-    /// All request work.
+    /// For all request work.
     pub authenticator: Database,
-    /// The auth service.
+    /// For the auth service.
     pub auth: Database,
 }
 
-/// Why the database is not ready; each text is a sentence with its remedy.
+/// Why the database is not ready. Each message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// Ours did not start.
+    /// The embedded PostgreSQL did not start.
     #[error(transparent)]
     Embedded(#[from] EmbeddedError),
-    /// `database.url` or `database.authenticator_url` is no URL.
+    /// `database.url` or `database.authenticator_url` is not a valid URL.
     #[error("{key}: {reason}")]
     Url {
         /// The setting.
@@ -42,45 +42,45 @@ pub enum SetupError {
         /// What is wrong.
         reason: String,
     },
-    /// The server does not answer, or refuses the login.
+    /// The server does not respond, or rejects the login.
     #[error("PostgreSQL at {address} {reason}")]
     Connect {
-        /// Where.
+        /// Host and port.
         address: String,
-        /// What it said and what to do.
+        /// What failed, and what to do.
         reason: String,
     },
-    /// The login cannot do auth's work.
+    /// The login cannot switch to the auth service's role.
     #[error(
-        "PostgreSQL at {address}: the login {login} may not act as supabase_auth_admin; let a superuser run: \
+        "PostgreSQL at {address}: the login {login} cannot switch to supabase_auth_admin; as a superuser, run: \
          grant supabase_auth_admin to {login}"
     )]
     Guest {
-        /// Where.
+        /// Host and port.
         address: String,
         /// The login of `database.url`.
         login: String,
     },
-    /// Too old or too new.
-    #[error("PostgreSQL at {address} is version {version}; Basalt works with 15 to 18")]
+    /// The server's version is not supported.
+    #[error("PostgreSQL at {address} is version {version}; Basalt supports 15 to 18")]
     Version {
-        /// Where.
+        /// Host and port.
         address: String,
         /// Its version.
         version: String,
     },
-    /// The secrets folder, or a database that belongs to a server with other secrets.
+    /// The secrets cannot be loaded, or the database belongs to a server with other secrets.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
     /// The login of `database.url` lacks rights.
     #[error(
-        "the login of database.url lacks rights at {address} ({problem}): `basalt doctor` with the same settings lists what \
-         it lacks and how to grant it"
+        "the login of database.url lacks rights at {address} ({problem}): run `basalt doctor` with the same settings to see which \
+         rights are missing and how to grant them"
     )]
     Rights {
-        /// Where.
+        /// Host and port.
         address: String,
-        /// What PostgreSQL said, and to what.
+        /// The statement that failed, and PostgreSQL's error.
         problem: String,
     },
     /// A system migration failed.
@@ -109,10 +109,10 @@ pub(crate) fn service_migrations() -> [&'static [SystemMigration]; 5] {
     ]
 }
 
-/// Starts or reaches PostgreSQL and brings it up to date. `progress` hears a short sentence before each long step.
+/// Starts or connects to PostgreSQL and brings it up to date. Calls `progress` with a short message before each long step.
 ///
 /// # Errors
-/// What a person has to mend.
+/// The operator has to fix something first; the message says what.
 pub async fn prepare(
     config: &Config,
     secrets: &Secrets,
@@ -123,7 +123,7 @@ pub async fn prepare(
     match bring_up_to_date(&databases, config, secrets, options, &mut progress).await {
         Ok(()) => Ok(databases),
         Err(error) => {
-            // The caller has nothing to stop yet; leave no PostgreSQL behind.
+            // The caller has no handle to stop PostgreSQL with.
             if let Some(embedded) = &databases.embedded {
                 embedded.stop().await;
             }
@@ -132,10 +132,10 @@ pub async fn prepare(
     }
 }
 
-/// Starts PostgreSQL and brings the services' schemas up to date, whatever secrets the database was set up with.
+/// Starts PostgreSQL and updates the services' schemas without checking the secrets.
 ///
 /// # Errors
-/// What a person has to mend.
+/// The operator has to fix something first; the message says what.
 pub async fn prepare_for_reset(
     config: &Config,
     secrets: &Secrets,
@@ -153,23 +153,23 @@ pub async fn prepare_for_reset(
     }
 }
 
-/// What [`prepare`] does beyond starting.
+/// Options of [`prepare`].
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// When the project's seed runs.
+    /// When to run the project's seed.
     pub seed: Seed,
-    /// Whether migrations that another tool has applied are recorded as applied.
+    /// Whether to record migrations as applied that another tool has applied.
     pub adopt: bool,
 }
 
-/// When the project's seed runs; never twice on one database.
+/// When to run the project's seed. It never runs twice on one database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seed {
-    /// Not now.
+    /// Never.
     No,
-    /// On a database that the project meets for the first time, in development.
+    /// In development, on a database that has none of the project's migrations yet.
     NewDatabase,
-    /// On any database that has not had it: the operator asked for it.
+    /// On any database that has not been seeded yet, at the operator's request.
     Asked,
 }
 
@@ -192,7 +192,7 @@ async fn open(
         None => login("authenticator"),
     };
     let auth = if config.is_guest() {
-        // Its password belongs to the servers whose master key it derives from.
+        // The role's password derives from the master key of the servers that own the database.
         admin.acting_as(AUTH_ADMIN, "auth")
     } else {
         login(AUTH_ADMIN)
@@ -200,7 +200,7 @@ async fn open(
     Ok(Databases { authenticator, auth, embedded, admin })
 }
 
-/// What the embedded PostgreSQL is started with.
+/// The settings of the embedded PostgreSQL.
 #[must_use]
 pub fn embedded_config(config: &Config, secrets: &Secrets) -> EmbeddedConfig {
     let mut embedded = EmbeddedConfig::new(&config.server.state_dir, secrets.role_password(SUPERUSER));
@@ -211,10 +211,10 @@ pub fn embedded_config(config: &Config, secrets: &Secrets) -> EmbeddedConfig {
     embedded
 }
 
-/// An external database, by URL.
+/// Parses the URL of an external database.
 ///
 /// # Errors
-/// The URL cannot be used.
+/// The URL is invalid.
 pub fn external(key: &'static str, url: &str, config: &Config) -> Result<Database, SetupError> {
     let database =
         Database::from_url(url).map_err(|error| SetupError::Url { key, reason: error.to_string() })?;
@@ -231,7 +231,7 @@ async fn bring_up_to_date(
     let mut client = apply_system_migrations(databases, config, secrets, progress).await?;
     if config.is_guest() {
         check_guest(&client, databases).await?;
-        // The project is another server's.
+        // Another server owns the project.
         return Ok(());
     }
     if databases.embedded.is_some() {
@@ -277,20 +277,20 @@ async fn apply_system_migrations(
     }
     let report = system_migrations::apply(&mut client, &service_migrations(), &settings)
         .await
-        .map_err(|error| lacking_rights(error, databases))?;
+        .map_err(|error| into_setup_error(error, databases))?;
     for limit in &report.limits {
-        tracing::warn!("{}: {}. To mend it, let a superuser run: {}", limit.what, limit.cost, limit.remedy);
+        tracing::warn!("{}: {}. To fix this, run as a superuser: {}", limit.what, limit.cost, limit.remedy);
     }
     for table in &report.protected {
         tracing::warn!(
-            "row-level security was off on {table}, so every granted row was readable; it is on again"
+            "row-level security was disabled on {table}, so every granted row was readable; it has been enabled again"
         );
     }
     Ok(client)
 }
 
-/// A lack of rights has its own error; our own superuser lacks none.
-fn lacking_rights(error: system_migrations::MigrationError, databases: &Databases) -> SetupError {
+/// Converts a permission error into its own variant; the embedded PostgreSQL's superuser cannot get one.
+fn into_setup_error(error: system_migrations::MigrationError, databases: &Databases) -> SetupError {
     const INSUFFICIENT_PRIVILEGE: &str = "42501";
     if databases.embedded.is_none() && error.code() == Some(INSUFFICIENT_PRIVILEGE) {
         SetupError::Rights { address: databases.admin.describe(), problem: error.to_string() }
@@ -299,9 +299,9 @@ fn lacking_rights(error: system_migrations::MigrationError, databases: &Database
     }
 }
 
-/// A guest acts as the owner of schema `auth` by its own login.
+/// Checks that the login can switch to the owner of schema `auth`.
 async fn check_guest(client: &Client, databases: &Databases) -> Result<(), SetupError> {
-    // PostgreSQL 16 tells membership from the right to become the role.
+    // PostgreSQL 16 separates membership from the right to SET ROLE.
     const MAY: &str = "
         select pg_catalog.pg_has_role(current_user, 'supabase_auth_admin',
           case when current_setting('server_version_num')::integer >= 160000 then 'set' else 'member' end),
@@ -312,26 +312,26 @@ async fn check_guest(client: &Client, databases: &Databases) -> Result<(), Setup
     if may { Ok(()) } else { Err(SetupError::Guest { address: databases.admin.describe(), login }) }
 }
 
-/// A production server warns of accounts whose passwords are public in the seed (DESIGN §12).
+/// Warns about accounts on a production server whose passwords are public in the seed (DESIGN §12).
 async fn warn_of_demo_accounts(client: &Client, config: &Config) -> Result<(), SetupError> {
     let accounts = demo_accounts::find(client, &config.project.dir);
     let accounts = accounts.await.map_err(system_migrations::MigrationError::from)?;
     if !accounts.is_empty() {
         let names = accounts.join(", ");
         tracing::warn!(
-            "the seed's demo accounts are still here, with passwords that are public: {names}; delete them"
+            "the seed's demo accounts still exist and their passwords are public: {names}; delete them"
         );
     }
     Ok(())
 }
 
-/// Connects, with the reason and the remedy in words when it does not work.
+/// Connects; an error explains the cause and the remedy.
 ///
 /// # Errors
-/// The server is away, too old, or refuses the login.
+/// The server does not respond, has an unsupported version, or rejects the login.
 pub async fn connect(database: &Database) -> Result<Client, SetupError> {
     let address = database.describe();
-    let client = connect_patiently(database)
+    let client = connect_with_retry(database)
         .await
         .map_err(|error| SetupError::Connect { address: address.clone(), reason: explain(&error) })?;
     let row = client
@@ -346,9 +346,9 @@ pub async fn connect(database: &Database) -> Result<Client, SetupError> {
     }
 }
 
-/// Waits for a database that is starting up (57P03), and for one without a free connection (53300): our own predecessor
+/// Retries while the database is starting up (57P03) or has no free connection (53300): a server that is just stopping
 /// may still hold them.
-async fn connect_patiently(database: &Database) -> Result<Client, DriverError> {
+async fn connect_with_retry(database: &Database) -> Result<Client, DriverError> {
     const PAUSE: Duration = Duration::from_millis(200);
     let mut tries = 50;
     loop {
@@ -364,30 +364,30 @@ async fn connect_patiently(database: &Database) -> Result<Client, DriverError> {
     }
 }
 
-/// The driver's error and its remedy, to follow the server's address.
+/// Describes the error and its remedy; the text follows the server's address.
 pub(crate) fn explain(error: &DriverError) -> String {
     match error {
         DriverError::Postgres(error) => match error.code.as_str() {
             "28P01" | "28000" => {
                 let remedy = error.login_remedy().filter(|_| error.code == "28000");
-                let remedy = remedy.unwrap_or("check user and password in the URL");
-                format!("refuses the login ({}); {remedy}", error.message)
+                let remedy = remedy.unwrap_or("check the user and password in the URL");
+                format!("rejects the login ({}); {remedy}", error.message)
             }
             "3D000" => format!("has no such database ({}); create it or correct the URL", error.message),
             "53300" => "has no free connection; raise max_connections or lower database.pool_size".to_owned(),
-            _ => format!("refuses the connection: {}", error.message),
+            _ => format!("rejects the connection: {}", error.message),
         },
         DriverError::Connection(text) if text.contains("password missing") => {
-            "asks for a password and the URL has none; write postgresql://user:password@host:5432/database"
+            "requires a password, and the URL has none; use postgresql://user:password@host:5432/database"
                 .to_owned()
         }
         DriverError::Connection(text) => {
-            format!("does not answer ({text}); check host and port, and that PostgreSQL is running there")
+            format!("does not respond ({text}); check host and port, and that PostgreSQL is running")
         }
     }
 }
 
-/// The embedded PostgreSQL of another server that runs on this configuration's data, if there is one.
+/// The embedded PostgreSQL that another process has started on this configuration's data folder, if it is running.
 #[must_use]
 pub fn running(config: &Config, secrets: &Secrets) -> Option<Database> {
     if config.database.url.is_some() {
@@ -396,13 +396,13 @@ pub fn running(config: &Config, secrets: &Secrets) -> Option<Database> {
     Embedded::running(&embedded_config(config, secrets)).map(Database::new)
 }
 
-/// A URL for `psql` to that PostgreSQL, as the owner of the project's objects, over its loopback port.
+/// A `psql` URL for the running embedded PostgreSQL, as the owner of the project's objects, on its loopback port.
 #[must_use]
 pub fn running_url(config: &Config, secrets: &Secrets) -> Option<String> {
     const OWNER: &str = "postgres";
     let database = running(config, secrets)?;
     let port = database.config().get_ports().first()?;
-    // The password is base64url: nothing in it needs escaping.
+    // The password is base64url and needs no escaping.
     let password = secrets.role_password(OWNER);
     Some(format!("postgresql://{OWNER}:{}@127.0.0.1:{port}/postgres", password.expose_secret()))
 }

@@ -1,10 +1,10 @@
-//! The seed's demo accounts, whose passwords are public: a production start and `basalt doctor` name them.
+//! Finds the seed's demo accounts, whose passwords are public; a production start and `basalt doctor` warn about them.
 
 use std::path::Path;
 
 use tokio_postgres::Client;
 
-/// Accounts that the project's `seed.sql` made and that are still there: in production, doors that stand open.
+/// The accounts of the project's `seed.sql` that still exist. In production, anyone can sign in to them.
 ///
 /// # Errors
 /// The database fails.
@@ -21,7 +21,7 @@ pub(crate) async fn find(client: &Client, project_dir: &Path) -> Result<Vec<Stri
     rows.iter().map(|row| row.try_get(0)).collect()
 }
 
-/// What stands in quotes and looks like a mail address.
+/// Quoted strings that look like mail addresses.
 fn mail_addresses(sql: &str) -> Vec<String> {
     let mut found: Vec<String> = sql
         .split('\'')
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seeds_mail_addresses_are_found() {
+    fn finds_mail_addresses_in_seed() {
         let seed = "-- demo: x@y.z\nvalues ('demo@basalt.local', 'it''s'), ('Maya@basalt.local', 'a @ b.c') where email like '%@basalt.local'";
         assert_eq!(mail_addresses(seed), ["demo@basalt.local", "maya@basalt.local"]);
     }

@@ -1,8 +1,8 @@
-//! `basalt doctor`: looks at what goes wrong on a new machine or a new server, and says how to mend it. It changes
-//! nothing: a folder without secrets stays without, no PostgreSQL is started, no schema is touched.
+//! `basalt doctor`: checks for common problems of a machine or a server and prints how to fix them. It is read-only: it creates
+//! no secrets, starts no PostgreSQL and changes no schema.
 //!
-//! `machine` looks at ports, folders and programs, `database` at a PostgreSQL that answers, `servers` at what several servers on it share,
-//! and built-in functions at what they need.
+//! `machine` checks ports, folders and programs, `database` a reachable PostgreSQL, `servers` what several servers must share;
+//! built-in functions check their own requirements.
 
 mod database;
 mod machine;
@@ -23,8 +23,8 @@ use crate::config::{Config, Mode, Only};
 use crate::database_setup;
 use crate::secrets::Secrets;
 
-/// The word at the start of a line: colour alone would not reach every reader.
-const fn word(outcome: Outcome) -> &'static str {
+/// The label at the start of a line; colour alone would not be accessible.
+const fn label(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Ok => "ok",
         Outcome::Warn => "warn",
@@ -32,7 +32,7 @@ const fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// What was found, in the order it was looked at.
+/// The findings, in the order of the checks.
 #[derive(Debug, Default)]
 struct Report(Vec<Finding>);
 
@@ -60,16 +60,16 @@ impl Report {
     fn render(&self) -> String {
         let mut text = String::new();
         for Finding { outcome, subject, text: sentence } in &self.0 {
-            let _ = writeln!(text, "{:<5} {subject:<14} {sentence}", word(*outcome));
+            let _ = writeln!(text, "{:<5} {subject:<14} {sentence}", label(*outcome));
         }
         let (warnings, failures) = (self.count(Outcome::Warn), self.count(Outcome::Fail));
         let plural = |count: usize| if count == 1 { "" } else { "s" };
         let _ = match (failures, warnings) {
-            (0, 0) => writeln!(text, "\nEverything looks right."),
-            (0, _) => writeln!(text, "\nIt will run; {warnings} warning{} above.", plural(warnings)),
+            (0, 0) => writeln!(text, "\nNo problems found."),
+            (0, _) => writeln!(text, "\nThe server can run; {warnings} warning{} above.", plural(warnings)),
             _ => writeln!(
                 text,
-                "\n{failures} failure{} and {warnings} warning{} above; mend the failures first.",
+                "\n{failures} failure{} and {warnings} warning{} above; fix the failures first.",
                 plural(failures),
                 plural(warnings)
             ),
@@ -78,7 +78,7 @@ impl Report {
     }
 }
 
-/// Runs all checks and writes the report. True when nothing failed; warnings do not count.
+/// Runs all checks and writes the report. Returns whether no check failed; warnings do not count.
 ///
 /// # Errors
 /// Writing to `out` fails.
@@ -126,7 +126,7 @@ fn configuration(config: &Config, report: &mut Report) {
     if config.mode == Mode::Production && is_clear {
         report.warn(
             subject,
-            "server.public_url is http: passwords and tokens travel in the clear; put a TLS proxy in front and set it to https",
+            "server.public_url is http: passwords and tokens are sent unencrypted; put a TLS proxy in front and set it to https",
         );
     }
 }
@@ -139,7 +139,7 @@ fn functions(config: &Config, report: &mut Report) {
     }
 }
 
-/// Logs in at the mail server, as the first mail would.
+/// Logs in to the mail server, as sending the first mail would.
 async fn mail(config: &Config, report: &mut Report) {
     const SUBJECT: &str = "mail";
     if !crate::mail::sends(config) {
@@ -147,10 +147,10 @@ async fn mail(config: &Config, report: &mut Report) {
     }
     let Some(smtp) = crate::mail::smtp(config) else {
         if config.is_development() {
-            return report.ok(SUBJECT, "no mail.smtp_url: mails go to the mailbox at /mailbox");
+            return report.ok(SUBJECT, "mail.smtp_url is not set: mail goes to the mailbox at /mailbox");
         }
         let needed = !config.auth.mailer_autoconfirm && !config.auth.disable_signup;
-        let cost = if needed { "; new users must confirm their address and never get the mail" } else { "" };
+        let cost = if needed { ", so new users cannot confirm their address" } else { "" };
         return report.warn(SUBJECT, format!("no mail is sent{cost}: set mail.smtp_url and mail.from"));
     };
     let address = smtp.server.address();
@@ -159,21 +159,23 @@ async fn mail(config: &Config, report: &mut Report) {
         Err(fault) => Err(fault),
     };
     match checked {
-        Ok(()) => report.ok(SUBJECT, format!("{address} takes mail from {}", config.mail.from)),
-        Err(fault) => report.fail(SUBJECT, format!("{address} takes no mail ({fault}): check mail.smtp_url")),
+        Ok(()) => report.ok(SUBJECT, format!("{address} accepts mail from {}", config.mail.from)),
+        Err(fault) => {
+            report.fail(SUBJECT, format!("{address} does not accept mail ({fault}): check mail.smtp_url"))
+        }
     }
 }
 
-/// Stores a small file, or asks the bucket for its list.
+/// Writes a small file to the folder, or lists the bucket.
 async fn objects(config: &Config, report: &mut Report) {
     const SUBJECT: &str = "objects";
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
     if !matches!(config.only, None | Some(Only::Storage)) {
         return;
     }
     let storage = &config.storage;
     if storage.backend == Backend::File && !storage.dir.exists() {
-        return report.ok(SUBJECT, format!("{} is made when the server starts", storage.dir.display()));
+        return report.ok(SUBJECT, format!("the server creates {} at startup", storage.dir.display()));
     }
     let checked = async {
         let blobs = BlobStore::open(storage, TaskTracker::new()).await?;
@@ -181,13 +183,15 @@ async fn objects(config: &Config, report: &mut Report) {
         Ok::<_, BlobError>(blobs.describe())
     };
     let remedy = match storage.backend {
-        Backend::File => "let this user write there, or set storage.dir",
-        Backend::S3 => "check storage.s3, and that the key may list, read, write and delete there",
+        Backend::File => "give this user write access, or set storage.dir",
+        Backend::S3 => "check storage.s3, and that the key may list, read, write and delete objects",
     };
-    match tokio::time::timeout(PATIENCE, checked).await {
-        Ok(Ok(place)) => report.ok(SUBJECT, format!("stored in {place}")),
+    match tokio::time::timeout(TIMEOUT, checked).await {
+        Ok(Ok(location)) => report.ok(SUBJECT, format!("stored in {location}")),
         Ok(Err(error)) => report.fail(SUBJECT, format!("{error}: {remedy}")),
-        Err(_elapsed) => report.fail(SUBJECT, format!("the store does not answer: {remedy}")),
+        Err(_elapsed) => {
+            report.fail(SUBJECT, format!("no response within {} seconds: {remedy}", TIMEOUT.as_secs()))
+        }
     }
 }
 
@@ -196,7 +200,7 @@ async fn embedded(config: &Config, secrets: Option<&Secrets>, clock: &Clock, rep
     match secrets.and_then(|secrets| Some((secrets, database_setup::running(config, secrets)?))) {
         Some((secrets, database)) => database::examine(&database, config, Some(secrets), clock, report).await,
         None => {
-            report.ok("database", "not running now; run this again beside a running server to look inside")
+            report.ok("database", "not running; start the server and run this again to check the database")
         }
     }
 }
@@ -207,15 +211,15 @@ async fn external(config: &Config, secrets: Option<&Secrets>, clock: &Clock, rep
         if config.only == Some(Only::Rest) { config.database.authenticator_url.as_ref() } else { admin };
     report.warn(
         "memory",
-        "Basalt cannot limit what one request takes in a PostgreSQL that is not its own: limit the private memory of its \
-         processes (LimitDATA=640M in its systemd unit), or rely on the machine's",
+        "Basalt cannot limit the memory of one request in an external PostgreSQL: limit the private memory of its processes \
+         (LimitDATA=640M in its systemd unit), or rely on the machine's limits",
     );
     let Some(url) = login else { return };
     match basalt_pg::database::Database::from_url(url.expose_secret()) {
         Ok(database) => database::examine(&database, config, secrets, clock, report).await,
         Err(error) => report.fail("database", error.to_string()),
     }
-    // Under `--only rest` it is the login that was just looked at.
+    // With `--only rest` this login was checked above.
     if let (Some(url), false) = (&config.database.authenticator_url, config.only == Some(Only::Rest)) {
         database::examine_login("requests", url, report).await;
     }

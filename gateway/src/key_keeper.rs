@@ -1,7 +1,7 @@
-//! Keeps the keys of a running server as the database has them: read again at every notification, and every few
-//! seconds in case one was lost. While the database is away the last known keys hold.
+//! Keeps a running server's keys in sync with the database: reloads them at every notification, and every few seconds in
+//! case a notification was lost. While the database is unavailable, the last known keys stay in use.
 //!
-//! Any login may send a notification, so it is only a hint, and a burst of them causes one read.
+//! Any login can send a notification, so it is only a hint, and a burst of notifications causes one reload.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,56 +15,56 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-/// How old a change may get that no notification told.
+/// Interval of reloads without a notification.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// From one read to the next.
-const LEAST_PAUSE: Duration = Duration::from_millis(50);
-/// How often uses of keys are written down.
-const USES_INTERVAL: Duration = Duration::from_secs(60);
+/// Minimum time between two reloads.
+const MIN_PAUSE: Duration = Duration::from_millis(50);
+/// Interval at which the last use of each key is stored.
+const USAGE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Puts the database's keys into force.
+/// Applies the database's keys to the running server.
 pub struct KeyKeeper {
     store: KeyStore,
     keys: Arc<Keys>,
     clock: Clock,
-    /// What is in force.
+    /// The version of the applied keys.
     version: Vec<u8>,
     is_away: bool,
 }
 
 impl KeyKeeper {
-    /// `keys` are those that every service has.
+    /// `keys` is shared with every service.
     #[must_use]
     pub const fn new(store: KeyStore, keys: Arc<Keys>, clock: Clock) -> Self {
         Self { store, keys, clock, version: Vec::new(), is_away: false }
     }
 
-    /// Reads the keys once.
+    /// Reloads the keys once.
     ///
     /// # Errors
-    /// The database failed, or a key cannot be used; then everything stays as it was.
+    /// The database failed, or a key is invalid; the keys then stay unchanged.
     pub async fn refresh(&mut self) -> Result<(), KeyStoreError> {
         let stored = self.store.read().await?;
         let version = stored.version();
         if version != self.version {
             self.keys.update(&stored, self.clock.unix_seconds())?;
             self.version = version;
-            tracing::debug!("the keys were read again");
+            tracing::debug!("keys reloaded");
         }
         Ok(())
     }
 
-    /// The first read, before the first request: patient, because the database was there a moment ago and may be busy.
+    /// Loads the keys for the first time, before the first request. Retries, because the database may be busy after its start.
     ///
     /// # Errors
-    /// The database is away for half a minute, or a key cannot be used.
+    /// The database is unavailable for half a minute, or a key is invalid.
     pub async fn start(&mut self) -> Result<(), KeyStoreError> {
-        const PATIENCE: Duration = Duration::from_secs(30);
+        const TIMEOUT: Duration = Duration::from_secs(30);
         const PAUSE: Duration = Duration::from_millis(100);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             match self.refresh().await {
-                Err(KeyStoreError::Database(error)) if is_passing(&error) && Instant::now() < deadline => {
+                Err(KeyStoreError::Database(error)) if is_transient(&error) && Instant::now() < deadline => {
                     sleep(PAUSE).await;
                 }
                 done => return done,
@@ -72,57 +72,57 @@ impl KeyKeeper {
         }
     }
 
-    /// Follows the database, for ever.
+    /// Follows the database until the server stops.
     pub async fn keep(mut self, mut events: Receiver<Event>) {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut wrote_uses = Instant::now();
+        let mut stored_usage = Instant::now();
         loop {
             tokio::select! {
                 event = events.recv() => match event {
                     Ok(Event::Notify { channel, .. }) if channel != CHANNEL => continue,
                     Ok(Event::Notify { .. } | Event::Reconnected) | Err(RecvError::Lagged(_)) => {}
-                    // The listener has ended: the server is about to stop.
+                    // The listener has stopped because the server is shutting down.
                     Err(RecvError::Closed) => sleep(INTERVAL).await,
                 },
                 _ = ticks.tick() => {}
             }
-            self.refresh_or_say().await;
-            if wrote_uses.elapsed() >= USES_INTERVAL {
-                wrote_uses = Instant::now();
-                self.write_uses().await;
+            self.refresh_and_log().await;
+            if stored_usage.elapsed() >= USAGE_INTERVAL {
+                stored_usage = Instant::now();
+                self.store_usage().await;
             }
-            sleep(LEAST_PAUSE).await;
+            sleep(MIN_PAUSE).await;
         }
     }
 
-    async fn refresh_or_say(&mut self) {
+    async fn refresh_and_log(&mut self) {
         match self.refresh().await {
             Ok(()) => self.is_away = false,
             Err(KeyStoreError::Database(error)) => {
-                // The pools say it loudly enough; once is plenty.
+                // The pools log the same outage, so log it once here.
                 if !self.is_away {
-                    tracing::info!(%error, "the keys cannot be read; those known hold");
+                    tracing::info!(%error, "cannot reload keys; keeping the current ones");
                 }
                 self.is_away = true;
             }
-            Err(error) => tracing::error!(%error, "the keys stay as they were"),
+            Err(error) => tracing::error!(%error, "invalid keys in the database; keeping the current ones"),
         }
     }
 
-    async fn write_uses(&self) {
+    async fn store_usage(&self) {
         let uses = self.keys.take_uses();
         if !uses.is_empty()
             && let Err(error) = self.store.note_uses(&uses).await
         {
-            // A hint for people who tidy up; the next use tells again.
-            tracing::debug!(%error, "uses of keys were not written down");
+            // Last-use times are informational, and the next use stores them again.
+            tracing::debug!(%error, "cannot store the usage of keys");
         }
     }
 }
 
-/// Whether the same may work in a moment.
-fn is_passing(error: &SessionError) -> bool {
+/// Whether the error is transient, so that a retry may succeed.
+fn is_transient(error: &SessionError) -> bool {
     match error {
         SessionError::Postgres(error) => error.is_unavailable(),
         SessionError::PoolTimeout

@@ -7,6 +7,8 @@ pub mod config;
 pub mod database_setup;
 mod demo_accounts;
 pub mod doctor;
+#[cfg(test)]
+mod error_table;
 pub mod key_keeper;
 pub mod logging;
 pub mod mail;

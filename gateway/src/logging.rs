@@ -1,5 +1,5 @@
-//! Where log lines go: standard error, as text for people or JSON for collectors, filtered by `server.log`. One event is
-//! one line: what users write into errors can neither begin a line of its own nor steer a terminal.
+//! Logs to standard error, as text or as JSON for log collectors, filtered by `server.log`. Each event is one line: user
+//! input in a message cannot start a new line or send control sequences to a terminal.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::{self, Write as _};
@@ -15,19 +15,19 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{LogFormat, Server};
 
-/// Installs the process's subscriber, and has panics logged.
+/// Installs the subscriber of this process, and a hook that logs panics.
 ///
 /// # Errors
-/// `server.log` is no filter, or a subscriber is installed already.
+/// `server.log` is not a valid filter, or a subscriber is already installed.
 pub fn install(server: &Server) -> anyhow::Result<()> {
-    // The HTTP/2 library warns about what any client sends. An operator who wants to read that names it in server.log.
+    // h2 logs warnings about invalid client input. An operator can enable them in server.log.
     let filter: EnvFilter = format!("h2=error,{}", server.log)
         .parse()
         .map_err(|error| anyhow::anyhow!("server.log is not a log filter: {error}"))?;
     let colour = io::stderr().is_terminal();
     subscriber(filter, server.log_format, colour, io::stderr)
         .try_init()
-        .map_err(|error| anyhow::anyhow!("logging could not be set up: {error}"))?;
+        .map_err(|error| anyhow::anyhow!("cannot initialise logging: {error}"))?;
     panic::set_hook(Box::new(log_panic));
     Ok(())
 }
@@ -38,7 +38,7 @@ fn subscriber(
     colour: bool,
     writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static,
 ) -> Box<dyn Subscriber + Send + Sync> {
-    // A line that cannot be written is dropped: reporting that on a closed terminal would panic.
+    // Drop lines that cannot be written: reporting the error on a closed terminal would panic.
     let builder = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
     match format {
         LogFormat::Json => {
@@ -62,7 +62,7 @@ fn subscriber(
 }
 
 fn log_panic(panic: &panic::PanicHookInfo<'_>) {
-    let said = panic.payload_as_str().unwrap_or("(no text)");
+    let message = panic.payload_as_str().unwrap_or("(no text)");
     let backtrace = Backtrace::capture();
     let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
     let thread = std::thread::current();
@@ -70,11 +70,11 @@ fn log_panic(panic: &panic::PanicHookInfo<'_>) {
         thread = thread.name(),
         location = panic.location().map(tracing::field::display),
         backtrace,
-        "a thread panicked: {said}"
+        "thread panicked: {message}"
     );
 }
 
-/// Passes text on with its control characters, and those that turn the direction of text, escaped.
+/// A writer that escapes control characters, and characters that change the text direction.
 struct Escaping<W>(W);
 
 impl<W: fmt::Write> fmt::Write for Escaping<W> {
@@ -95,11 +95,11 @@ impl<W: fmt::Write> fmt::Write for Escaping<W> {
     }
 }
 
-/// Standard JSON escapes only the control characters below U+0020. Those above occur within its strings only.
+/// A writer for JSON lines. JSON escapes only control characters below U+0020; the others occur only inside strings.
 struct EscapedJson<W>(W);
 
 impl<W: io::Write> io::Write for EscapedJson<W> {
-    /// `line` is one event with its newline: the subscriber writes nothing else.
+    /// `line` is one complete event with its newline, because the subscriber writes each event at once.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut escaped = String::with_capacity(line.len());
         let _never = Escaping(&mut escaped).write_str(String::from_utf8_lossy(line).trim_end());
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_writes_a_line_or_steers_a_terminal() {
+    fn log_values_cannot_inject_lines_or_control_codes() {
         for (format, colour) in [(LogFormat::Text, false), (LogFormat::Text, true), (LogFormat::Json, false)]
         {
             let line = logged(format, colour, log_forged);
@@ -180,14 +180,14 @@ mod tests {
                 assert_eq!(
                     [&event["message"], &event["text"], &event["shown"]],
                     [FORGED; 3],
-                    "collectors get the text itself"
+                    "collectors receive the original text"
                 );
             }
         }
     }
 
     #[test]
-    fn a_panic_is_one_line() {
+    fn panic_is_logged_as_one_line() {
         let hook = panic::take_hook();
         panic::set_hook(Box::new(log_panic));
         let text = logged(LogFormat::Text, false, || {

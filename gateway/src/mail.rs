@@ -1,5 +1,4 @@
-//! Sets mail up from the configuration: its destination, its sender, the development mailbox, the worker. Queueing and
-//! sending are [`basalt_mail`]'s.
+//! Sets up mail from the configuration: destination, sender, development mailbox and worker. [`basalt_mail`] queues and sends.
 
 use std::sync::Arc;
 
@@ -26,19 +25,19 @@ pub fn outbox(config: &Config, secrets: &Secrets) -> Outbox {
     Outbox::new(destination(config), secrets.master_key())
 }
 
-/// What was started.
+/// The started parts.
 #[derive(Default)]
 pub struct Started {
     /// The development mailbox, if mail goes there.
     pub mailbox: Option<Mailbox>,
-    /// What empties the outbox, if anything does.
+    /// The worker that sends queued mails, if this server sends mail.
     pub worker: Option<Arc<Worker<basalt_mail::worker::Sender>>>,
 }
 
-/// Starts what empties the outbox, in tasks of `tracker` until `shutdown`. `pool` is of the login that owns schema `basalt`.
+/// Starts the worker and the mailbox as tasks of `tracker`, until `shutdown`. `pool` is of the login that owns schema `basalt`.
 ///
 /// # Errors
-/// The mail settings cannot be used; a sentence.
+/// The mail settings are invalid; the message says why.
 pub fn start(
     config: &Config,
     outbox: &Outbox,
@@ -70,7 +69,7 @@ pub fn start(
     Ok(started)
 }
 
-/// Resend, for mails of built-in functions.
+/// Resend, if the built-in functions use it.
 fn provider(config: &Config, pool: &ServicePool) -> Result<Option<Provider>, String> {
     let Some(built_in) = config.built_in_functions() else { return Ok(None) };
     let base = config.mail.resend_url.as_ref().map(BaseUrl::url);
@@ -107,13 +106,13 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-/// Whether a service runs here that sends mails.
+/// Whether this process runs a service that sends mail.
 #[must_use]
 pub fn sends(config: &Config) -> bool {
     matches!(config.only, None | Some(Only::Auth | Only::Functions))
 }
 
-/// In development mail goes to the mailbox unless a mail server is configured; in production one must be.
+/// Without a mail server, mail goes to the mailbox in development and is not sent in production.
 fn destination(config: &Config) -> Destination {
     match (&config.mail.smtp_url, config.is_development()) {
         (Some(_), _) => Destination::Server,

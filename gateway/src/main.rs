@@ -1,4 +1,4 @@
-//! The binary `basalt`. Everything is in the library beside it.
+//! The binary `basalt`; see the library of the same crate.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,5 @@
-//! Every metric there is: what `/metrics` says about itself (`# HELP`) and docs/METRICS.md. The metrics are set where
-//! things happen, in all crates; a metric that is not in this table fails the tests, and so does a line here that no
-//! code sets.
+//! The table of all metrics, for the `# HELP` lines of `/metrics` and for docs/METRICS.md. Metrics are recorded in all
+//! crates; the tests fail for a metric that is missing here, and for a line that no code records.
 
 mod bounds;
 #[cfg(test)]
@@ -15,29 +14,29 @@ pub use bounds::BOUNDS;
 
 use crate::built_in::built_in;
 
-/// All of them, in the order of docs/METRICS.md.
+/// All metrics, in the order of docs/METRICS.md.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
     table::METRICS.iter().chain(built_in().map_or(&[][..], |built_in| built_in.metrics()))
 }
 
-/// A bound and where it is seen.
+/// A limit on a resource, and the metrics that show it.
 #[derive(Debug)]
 pub struct Bound {
-    /// What it is on.
+    /// The limited resource.
     pub what: &'static str,
-    /// The setting, or the number that no setting changes.
+    /// The setting, or the fixed number.
     pub setting: &'static str,
     /// The metric of the limit, or `-`.
     pub limit: &'static str,
-    /// The metric of what is in use, or `-`.
+    /// The metric of current usage, or `-`.
     pub in_use: &'static str,
     /// What happens beyond it.
     pub beyond: &'static str,
-    /// The metric that counts that, or `-`.
+    /// The metric that counts such events, or `-`.
     pub counted: &'static str,
 }
 
-/// Says what each metric is, to the recorder in force.
+/// Registers unit and description of each metric with the installed recorder.
 pub(crate) fn describe() {
     for metric in metrics() {
         let unit = match metric.unit {

@@ -1,4 +1,4 @@
-//! Short questions to a server on this machine, for `doctor` and `keys`.
+//! Short requests to a server on this machine, for `doctor` and `keys`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::net::TcpStream;
 
 use crate::config::{Config, ListenHost};
 
-const PATIENCE: Duration = Duration::from_secs(2);
-const MOST_BYTES: u64 = 16 * 1024;
+const TIMEOUT: Duration = Duration::from_secs(2);
+const MAX_BYTES: u64 = 16 * 1024;
 
-/// The address at which `host` is listened on; what a name stands for is found out at the start.
+/// The address to connect to for `host`; a name is not resolved here.
 pub(crate) const fn address(host: &ListenHost) -> IpAddr {
     match host {
         ListenHost::Address(address) => *address,
@@ -20,25 +20,25 @@ pub(crate) const fn address(host: &ListenHost) -> IpAddr {
     }
 }
 
-/// The response to `GET path`, head and body, if a server answers there.
+/// The complete response to `GET path`, if a server responds.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> Option<String> {
     let local = match address.ip() {
         ip if !ip.is_unspecified() => address,
         IpAddr::V4(_) => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
         IpAddr::V6(_) => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
     };
-    let ask = async {
+    let exchange = async {
         let mut stream = TcpStream::connect(local).await?;
         let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
-        let mut answer = Vec::new();
-        stream.take(MOST_BYTES).read_to_end(&mut answer).await?;
-        Ok::<_, std::io::Error>(String::from_utf8_lossy(&answer).into_owned())
+        let mut response = Vec::new();
+        stream.take(MAX_BYTES).read_to_end(&mut response).await?;
+        Ok::<_, std::io::Error>(String::from_utf8_lossy(&response).into_owned())
     };
-    tokio::time::timeout(PATIENCE, ask).await.ok()?.ok()
+    tokio::time::timeout(TIMEOUT, exchange).await.ok()?.ok()
 }
 
-/// Address and publishable key of the Basalt at the configured port, if one answers there.
+/// The address and publishable key of the Basalt server at the configured port, if it responds.
 pub(crate) async fn app_config(config: &Config) -> Option<(String, String)> {
     if config.server.unix_socket.is_some() {
         return None;

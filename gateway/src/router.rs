@@ -1,7 +1,7 @@
-//! Which part of the server answers a request: a mounted service, one of our own routes, or the app.
+//! Routes a request to a mounted service, one of the server's own routes, or the app.
 //!
-//! `/{rest,auth,storage,realtime,functions,graphql}/v1` never falls back to the app (DESIGN §12), so that a client of
-//! a service that is not running here gets an error and not a page.
+//! `/{rest,auth,storage,realtime,functions,graphql}/v1` never falls back to the app (DESIGN §12), so that clients of a
+//! service that is not running receive an error instead of a page.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::OnceLock;
@@ -24,33 +24,33 @@ use basalt_mail::mailbox::{self, Mailbox};
 const API_PREFIXES: [&str; 6] =
     ["/rest/v1", "/auth/v1", "/storage/v1", "/realtime/v1", "/functions/v1", "/graphql/v1"];
 
-/// The whole server, as seen from a connection.
+/// The routes and shared state of the server.
 pub struct Gateway {
-    /// What all services share.
+    /// State shared by all services.
     pub shared: Shared,
-    /// The services.
+    /// The mounted services.
     pub mounts: Vec<Mount>,
     /// `/health`, `/ready`, `/metrics`, `/app-config.json`.
     pub system: SystemRoutes,
-    /// The development mailbox, where mail goes there.
+    /// The development mailbox, if mail goes there.
     pub mailbox: Option<Mailbox>,
-    /// The app, where there is one.
+    /// The single-page app, if there is one.
     pub app: Option<StaticApp>,
-    /// Peers whose `X-Forwarded-For` counts.
+    /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpRange>,
-    /// The first proxy that is none of them.
+    /// The first proxy seen that is not trusted.
     pub(crate) untrusted_proxy: OnceLock<IpAddr>,
-    /// Where that is noted.
+    /// Records that proxy for `doctor`.
     pub(crate) note: RunningNote,
 }
 
 impl Gateway {
-    /// Answers one request.
+    /// Handles a request to the public port.
     pub async fn handle(&self, request: Request<Incoming>, peer: SocketAddr) -> Response {
         let request = request.map(Body::new);
         let path = request.uri().path();
         if let Some(mount) = self.mounts.iter().find(|mount| is_below(&mount.prefix, path)) {
-            // Boxed: a service's future is large, and connections waiting for their next request need not hold it.
+            // Boxed because a service's future is large and idle connections should not hold it.
             let client = self.client(peer.ip(), &request);
             return Box::pin(layers::serve(&self.shared, mount, request, client)).await;
         }
@@ -75,7 +75,7 @@ impl Gateway {
         welcome::answer(request, &self.system.public_url, &keys.publishable, self.mailbox.is_some())
     }
 
-    /// Answers one request of the admin port: our own routes only, metrics without a key.
+    /// Handles a request to the admin port: only the server's own routes, with metrics that require no key.
     pub async fn handle_private(&self, request: Request<Incoming>) -> Response {
         match self.system.answer(&request.map(Body::new), true) {
             Some(answer) => answer.await,
@@ -83,7 +83,7 @@ impl Gateway {
         }
     }
 
-    /// Answers one request to the mailbox, which lies at `base`.
+    /// Handles a request to the mailbox at the path `base`.
     pub async fn mailbox(&self, request: Request<Body>, peer: SocketAddr, base: &'static str) -> Response {
         let Some(mailbox) = &self.mailbox else { return not_found() };
         match local_only::refusal(peer.ip(), &request, &self.trusted_proxies) {
@@ -98,11 +98,11 @@ impl Gateway {
             && self.untrusted_proxy.set(proxy).is_ok()
         {
             tracing::warn!(
-                "requests come through a proxy at {proxy} that is not in server.trusted_proxies: all its clients count as one address, in rate limits and \
-                 in the audit log. Add the address to the setting"
+                "requests arrive through a proxy at {proxy} that is not in server.trusted_proxies: all its clients share one address, in rate limits and in \
+                 the audit log. Add the address to the setting"
             );
             let note = self.note.clone();
-            // The runtime waits for it; nothing else has to.
+            // Not awaited: the response does not depend on it.
             let _writing = tokio::task::spawn_blocking(move || note.note_untrusted_proxy(proxy));
         }
         Client {
@@ -112,7 +112,7 @@ impl Gateway {
     }
 }
 
-/// `/rest/v1` and what lies below it, not `/rest/v10`. The empty prefix owns every path.
+/// Whether `path` is `prefix` or below it (`/rest/v1/…`, but not `/rest/v10`). The empty prefix matches every path.
 fn is_below(prefix: &str, path: &str) -> bool {
     path.strip_prefix(prefix)
         .is_some_and(|rest| prefix.is_empty() || rest.is_empty() || rest.starts_with('/'))
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_ends_at_a_slash() {
+    fn prefix_matches_whole_segments() {
         assert!(is_below("/rest/v1", "/rest/v1"));
         assert!(is_below("/rest/v1", "/rest/v1/plans"));
         assert!(!is_below("/rest/v1", "/rest/v10"));

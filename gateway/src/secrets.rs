@@ -1,9 +1,9 @@
-//! The secrets of a server: configured ones win; the rest is generated once and kept in
-//! `<state folder>/secrets.json` (0600, in a folder of 0700). Everything derived from them is made here, too: legacy
-//! API keys, the passwords of our login roles, the fingerprint that tells servers of one database apart.
+//! The secrets of a server. Configured secrets win; the others are generated once and stored in
+//! `<state folder>/secrets.json` (mode 0600, in a folder of mode 0700). This module also derives from them the legacy API
+//! keys, the passwords of our login roles, and the fingerprint that identifies servers sharing one database.
 //!
-//! Signing and verifying is [`basalt_core::keys`]; this module hands it the material. A damaged file is an error and
-//! never replaced: new secrets end all sessions and make what is stored encrypted unreadable.
+//! [`basalt_core::keys`] signs and verifies with the key material from here. A damaged file is an error and is never
+//! replaced: new secrets end all sessions and make encrypted data unreadable.
 
 mod file;
 mod print;
@@ -29,62 +29,62 @@ use file::Stored;
 pub use file::replace_api_key;
 pub use print::{print_keys, print_s3_keys};
 
-/// Why there are no secrets to work with. Each sentence says what to do; none holds a secret.
+/// Why the secrets cannot be loaded. Each message names the remedy; none contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
-    /// Reading or writing the file fails.
+    /// The file cannot be read or written.
     #[error("cannot {verb} the secrets at {path} ({source}): {remedy}")]
     Io {
-        /// `read` or `keep`.
+        /// `read` or `write`.
         verb: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
-        /// What to do.
+        /// What the operator can do.
         remedy: &'static str,
     },
-    /// The file is there, but is not what we wrote.
+    /// The file exists but its content is invalid.
     #[error(
-        "the secrets in {path} are damaged ({problem}): restore the file from a backup. If there is none, move it away and start \
-         again: new secrets are made, all users sign in anew, and API keys change"
+        "the secrets in {path} are damaged ({problem}): restore the file from a backup. Without a backup, move the file away and start \
+         again: new secrets are generated, all users have to sign in again, and API keys change"
     )]
     Damaged {
-        /// The file.
+        /// The path of `secrets.json`.
         path: PathBuf,
-        /// Where and how; no part of a secret.
+        /// What is wrong, and the line; contains no part of a secret.
         problem: String,
     },
-    /// The embedded database was set up with secrets that are not here.
+    /// The secrets that the embedded database was set up with are missing.
     #[error(
-        "the secrets of the database in {data_dir} are lost ({problem}). Restore {path} from a backup, or configure them as before. If \
-         there is no backup, `basalt secrets reset` makes new ones and lists what becomes invalid. To start with an empty database instead, \
+        "the secrets of the database in {data_dir} are lost ({problem}). Restore {path} from a backup, or configure the previous secrets. \
+         Without a backup, `basalt secrets reset` generates new ones and lists what becomes invalid. To start with an empty database instead, \
          remove {data_dir}",
         data_dir = data_dir.display(), path = path.display()
     )]
     Lost {
-        /// What is missing or differs, in words.
+        /// What is missing or differs.
         problem: String,
-        /// `secrets.json`.
+        /// The path of `secrets.json`.
         path: PathBuf,
-        /// The data folder.
+        /// PostgreSQL's data folder.
         data_dir: PathBuf,
     },
-    /// Another process holds the lock for too long.
+    /// Another process has held the lock for too long.
     #[error("another process is writing {path}: wait for it to end, or stop it")]
     Busy {
-        /// The lock.
+        /// The lock file.
         path: PathBuf,
     },
-    /// Key material that cannot be used.
+    /// The key material is invalid.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A configured API key is not one of this project's.
-    #[error("{setting} does not fit: {problem}")]
+    /// A configured API key does not belong to this project.
+    #[error("{setting} does not match: {problem}")]
     ApiKey {
         /// The setting.
         setting: &'static str,
-        /// What is wrong, and what to do.
+        /// What is wrong, and what the operator can do.
         problem: &'static str,
     },
     /// The database belongs to a server with other secrets.
@@ -95,22 +95,22 @@ pub enum SecretsError {
         .0.join(" and another ")
     )]
     OtherInstance(
-        /// What differs.
+        /// The secrets that differ.
         Vec<String>,
     ),
-    /// The database did not answer while its fingerprint was read.
+    /// The fingerprint in the database could not be read.
     #[error("cannot read the database's fingerprint: {0}")]
     Database(#[from] tokio_postgres::Error),
 }
 
-/// All secrets, and what derives from them.
+/// All secrets of this server, and what derives from them.
 pub struct Secrets {
     master_key: SecretString,
     jwks: Vec<Value>,
     jwt_secret: Option<SecretSlice<u8>>,
     key_id: Option<String>,
     strict_kid: bool,
-    /// Whether the database may replace the signing keys: these are not configured.
+    /// Whether signing keys in the database replace these; false for configured keys.
     rotates: bool,
     api_keys: ApiKeys,
 }
@@ -122,15 +122,15 @@ impl std::fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Takes what is configured, and the rest from the state folder, where the first start generates it.
-    /// Two processes starting at once end up with the same secrets. Blocks on the disk.
+    /// Takes configured secrets, and the others from the state folder, where the first start generates them.
+    /// Two processes that start at the same time end up with the same secrets. Blocks on disk I/O.
     ///
-    /// Under `--only rest` with the key gate open nothing is generated: a PostgREST without a secret verifies no
-    /// token (rest.md 3.15).
+    /// Under `--only rest` with `server.require_apikey = false` nothing is generated: a PostgREST without a secret verifies
+    /// no tokens (rest.md 3.15).
     ///
     /// # Errors
-    /// The file is unreadable or damaged, writing to the folder fails, or configured keys do not fit each other.
-    /// [`SecretsError::Lost`] where the embedded database exists and the file with its master key does not.
+    /// The file is unreadable or damaged, the folder cannot be written, or configured keys do not match each other.
+    /// [`SecretsError::Lost`] if the embedded database exists but the file with its master key does not.
     pub fn load(config: &Config) -> Result<Self, SecretsError> {
         if config.is_embedded()
             && config.server.master_key.is_none()
@@ -146,10 +146,10 @@ impl Secrets {
         Self::load_or_generate(config)
     }
 
-    /// The same, and generates what is missing even for a database that exists: for `basalt secrets reset`.
+    /// Like [`Secrets::load`], but generates missing secrets even if the database exists: for `basalt secrets reset`.
     ///
     /// # Errors
-    /// As for [`Secrets::load`], without the last.
+    /// As for [`Secrets::load`], except [`SecretsError::Lost`].
     pub fn load_or_generate(config: &Config) -> Result<Self, SecretsError> {
         Self::load_at(config, &Clock::system())
     }
@@ -165,7 +165,7 @@ impl Secrets {
         let configured = jwt.keys.as_ref().map(|json| read_jwks(json.expose_secret()));
         let jwks = match configured {
             Some(jwks) => jwks.map_err(KeyError::Invalid)?,
-            // With a secret configured alone, that secret signs (auth.md 3.18).
+            // A configured secret without keys signs tokens itself (auth.md 3.18).
             None if jwt.decoded_secret.is_some() => Vec::new(),
             None => stored.jwt_signing_key.clone().into_iter().collect(),
         };
@@ -196,7 +196,7 @@ impl Secrets {
                 .master_key
                 .clone()
                 .or_else(|| stored.master_key.map(Into::into))
-                // Only where nothing is stored or derived; a caller that asks all the same gets a random key.
+                // Missing only if nothing is encrypted or derived with it; a random key is safe in any case.
                 .unwrap_or_else(|| random::token(48).into()),
             jwks,
             jwt_secret,
@@ -209,7 +209,7 @@ impl Secrets {
         Ok(secrets)
     }
 
-    /// What [`Keys`] are made of.
+    /// The material for [`Keys`].
     #[must_use]
     pub fn key_material(&self) -> KeyMaterial {
         KeyMaterial {
@@ -228,21 +228,21 @@ impl Secrets {
         &self.api_keys
     }
 
-    /// The master key, for what is stored encrypted.
+    /// The master key, which encrypts stored secrets.
     #[must_use]
     pub const fn master_key(&self) -> &SecretString {
         &self.master_key
     }
 
-    /// The password of one of our login roles: the same on every server with this master key, different for each
+    /// The password of one of our login roles. It is the same on every server with this master key, and different for each
     /// role.
     #[must_use]
     pub fn role_password(&self, role: &str) -> SecretString {
         self.derived(&format!("basalt login role: {role}")).into()
     }
 
-    /// The S3 protocol with its key pair: the configured one or, on a developer's server, one that stays the same as long
-    /// as the master key does. In production an unasked-for pair would be one more way in.
+    /// The S3 protocol settings. Without a configured key pair, a development server derives a stable one from the master
+    /// key; a production server has none, because an unrequested pair would be an additional attack surface.
     #[must_use]
     pub fn s3_protocol(&self, config: &Config) -> S3ProtocolConfig {
         let mut protocol = config.storage.s3_protocol.clone();
@@ -253,20 +253,20 @@ impl Secrets {
         protocol
     }
 
-    /// What servers of this project have in common, and no other project: no secret, once it is known.
+    /// A name shared by all servers of this project and by no other project. It is not secret.
     #[must_use]
     pub fn project_name(&self) -> String {
         self.derived("basalt project name").chars().take(16).collect()
     }
 
-    /// A text that only servers with this master key can tell.
+    /// Derives a value that only servers with this master key can compute.
     fn derived(&self, purpose: &str) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.master_key.expose_secret().as_bytes());
         URL_SAFE_NO_PAD.encode(hmac::sign(&key, purpose.as_bytes()).as_ref())
     }
 
-    /// Names this server's secrets without telling them, for `basalt.instance`: `name:digest` for each, with blanks
-    /// between.
+    /// Identifies this server's secrets without revealing them, for `basalt.instance`: `name:digest` entries, separated by
+    /// blanks.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let signing: Vec<String> = self
@@ -283,7 +283,7 @@ impl Secrets {
         .into_iter()
         .filter_map(|(name, secret)| secret.map(|secret| (name, secret)))
         .map(|(name, secret)| {
-            // Secrets have 128 bits and more, so that a digest of 64 cannot be used to guess one.
+            // Secrets have at least 128 bits of entropy, so a 64-bit digest does not help to guess one.
             let text = [b"basalt.instance ", name.as_bytes(), b" ", secret].concat();
             let digest = digest::digest(&digest::SHA256, &text);
             format!("{name}:{}", URL_SAFE_NO_PAD.encode(digest.as_ref().get(..8).unwrap_or_default()))
@@ -292,7 +292,7 @@ impl Secrets {
         .join(" ")
     }
 
-    /// Which secrets differ from those of a stored fingerprint, in words.
+    /// The names of the secrets that differ from those of a stored fingerprint.
     #[must_use]
     pub fn differences(&self, stored: &str) -> Vec<String> {
         let ours = self.fingerprint();
@@ -304,12 +304,12 @@ impl Secrets {
             .collect()
     }
 
-    /// Holds the database to one set of secrets: the first server leaves its fingerprint, others compare.
+    /// Ensures that all servers of the database use the same secrets: the first stores its fingerprint, the others compare.
     ///
     /// # Errors
     /// [`SecretsError::OtherInstance`], or the database fails. `basalt.instance` must exist.
     pub async fn check_instance(&self, client: &tokio_postgres::Client) -> Result<(), SecretsError> {
-        // The first server writes; the second reads what the first wrote.
+        // One statement decides which server is first; the others read its fingerprint below.
         client
             .execute(
                 "update basalt.instance set fingerprint = $1 where fingerprint is null",
@@ -320,8 +320,8 @@ impl Secrets {
         if differences.is_empty() { Ok(()) } else { Err(SecretsError::OtherInstance(differences)) }
     }
 
-    /// Holds the embedded database to its secrets. Token keys that were configured on purpose may differ from those before; a master key
-    /// may not, and neither may a key that comes from the state folder: there it can only have been lost.
+    /// Ensures that the embedded database is used with the secrets it was set up with. Configured token keys may change; a
+    /// different master key, or a different key from the state folder, means that the secrets were lost.
     ///
     /// # Errors
     /// [`SecretsError::Lost`], or the database fails. `basalt.instance` must exist.
@@ -347,7 +347,7 @@ impl Secrets {
         })
     }
 
-    /// Which secrets differ from those that the database was set up with.
+    /// The names of the secrets that differ from those the database was set up with.
     ///
     /// # Errors
     /// The database fails. `basalt.instance` must exist.
@@ -357,7 +357,7 @@ impl Secrets {
         Ok(stored.map(|stored| self.differences(&stored)).unwrap_or_default())
     }
 
-    /// Records these secrets as those of the database.
+    /// Stores the fingerprint of these secrets in the database.
     ///
     /// # Errors
     /// The database fails. `basalt.instance` must exist.
@@ -367,8 +367,8 @@ impl Secrets {
         Ok(())
     }
 
-    /// Configured legacy keys must verify with our keys and stand for their role; else the server refuses every request,
-    /// and the reason is hard to find.
+    /// Checks that configured legacy keys verify with our keys and have the expected role. Otherwise every request would fail
+    /// for a reason that is hard to find.
     fn check_legacy_keys(&self, jwt: &Jwt) -> Result<(), SecretsError> {
         let keys = Keys::new(self.key_material())?;
         for (setting, key, role) in
@@ -377,10 +377,10 @@ impl Secrets {
             let Some(key) = key else { continue };
             let wrong = |problem| SecretsError::ApiKey { setting, problem };
             let claims = keys.verify(key.expose_secret()).map_err(|_refused| {
-                wrong("jwt.secret and jwt.keys do not verify it; take the key and the secret from the same project")
+                wrong("jwt.secret and jwt.keys do not verify it; use a key and a secret of the same project")
             })?;
             if claims.role() != Some(role) {
-                return Err(wrong("its role is another; jwt.anon_key and jwt.service_key may be swapped"));
+                return Err(wrong("it has another role; jwt.anon_key and jwt.service_key may be swapped"));
             }
         }
         Ok(())
@@ -391,7 +391,7 @@ fn current_data_dir(config: &Config) -> PathBuf {
     Embedded::current_data_dir(&config.server.state_dir, &config.database.data_dir)
 }
 
-/// Which secrets are not configured.
+/// The secrets that are not configured.
 fn missing(config: &Config) -> file::Missing {
     let jwt = &config.jwt;
     file::Missing {

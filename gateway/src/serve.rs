@@ -1,5 +1,5 @@
-//! `basalt serve`: from configuration to a running server, and its end in order. Stop accepting, drain, stop the
-//! background tasks, close the pools, stop PostgreSQL last. `serve/services.rs` decides which services run.
+//! `basalt serve`: starts the server from its configuration, and stops it in order: stop accepting, drain, stop the
+//! background tasks, close the pools, stop PostgreSQL last. `serve/services.rs` starts the services.
 
 mod recorder;
 mod services;
@@ -10,15 +10,17 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use basalt_core::clock::Clock;
 use basalt_core::keys::Keys;
+use basalt_core::memory::AnswerMemory;
 use basalt_pg::key_store::KeyStoreError;
 use http::Request;
 use hyper::body::Incoming;
+use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::banner::{Banner, Console};
-use crate::config::{CommandLine, Config, Only, Server};
+use crate::config::{CommandLine, Config, Only};
 use crate::database_setup::SetupError;
 use crate::mail;
 use crate::router::Gateway;
@@ -37,45 +39,45 @@ use basalt_http::shutdown::Shutdown;
 use basalt_http::static_app::StaticApp;
 use services::Running;
 
-/// Why the server did not start; each text is a sentence with its remedy.
+/// Why the server did not start. Each message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The port or socket file.
+    /// The port or socket file cannot be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The secrets folder.
+    /// The secrets cannot be read or written.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
-    /// The keys in it.
+    /// The keys among the secrets cannot be used.
     #[error(transparent)]
     Keys(#[from] basalt_core::keys::KeyError),
-    /// Those of the database.
-    #[error("the keys in the database cannot be used: {0}")]
+    /// The keys stored in the database cannot be used.
+    #[error("cannot use the keys in the database: {0}")]
     StoredKeys(#[from] KeyStoreError),
-    /// The database.
+    /// The database cannot be reached or prepared.
     #[error(transparent)]
     Database(#[from] SetupError),
-    /// The signals that reload.
+    /// The reload signals cannot be handled.
     #[error("cannot install signal handlers: {0}")]
     Signals(#[from] std::io::Error),
-    /// The auth service.
+    /// The auth service rejects its configuration.
     #[error("cannot start auth: {0}")]
     Auth(#[from] basalt_auth::AuthError),
-    /// The folder or the bucket of objects.
-    #[error("objects cannot be stored: {0}. Look at storage.dir, or at storage.s3")]
+    /// The blob store (folder or bucket) cannot be used.
+    #[error("cannot store objects: {0}. Check storage.dir or storage.s3")]
     Storage(#[source] basalt_storage::blobs::BlobError),
-    /// The mail settings.
-    #[error("mail cannot be sent: {0}")]
+    /// The mail settings are invalid.
+    #[error("cannot send mail: {0}")]
     Mail(String),
-    /// The metrics recorder.
-    #[error("metrics cannot be recorded: {0}")]
+    /// The metrics recorder cannot be installed.
+    #[error("cannot record metrics: {0}")]
     Metrics(String),
 }
 
-/// Starts everything, serves until `shutdown`, and ends everything. `command_line` is read again on SIGUSR2.
+/// Starts every part, serves until `shutdown`, and stops every part. `command_line` is read again on SIGUSR2.
 ///
 /// # Errors
-/// What kept it from starting.
+/// The server cannot start.
 pub async fn serve(
     mut config: Config,
     command_line: &CommandLine,
@@ -83,33 +85,20 @@ pub async fn serve(
     shutdown: Shutdown,
 ) -> Result<(), ServeError> {
     let started = Instant::now();
-    // Before anything else: a signal that comes before this ends the process.
+    // Install these first: until then, a reload signal ends the process.
     let signals = Signals::new()?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    // The port first: an operator should hear that it is taken before PostgreSQL starts.
-    let listener = match &config.server.unix_socket {
-        Some(path) => Listening::unix(path, config.server.unix_socket_mode).await?,
-        None => Listening::tcp(&config.server.host, config.server.port, config.server.reuse_port).await?,
-    };
-    config.server.port = listener.port().unwrap_or(config.server.port);
-    let admin_listener = match config.server.admin_port {
-        Some(port) => Some(Listening::tcp(&config.server.admin_host, port, false).await?),
-        None => None,
-    };
-    let mailbox_listener = match config.mail.mailbox_port.filter(|_| mail::has_mailbox(&config)) {
-        Some(port) => Some(Listening::tcp(&config.server.host, port, false).await?),
-        None => None,
-    };
+    // Bind before PostgreSQL starts, so that the operator learns at once that a port is taken.
+    let listeners = Listeners::bind(&config).await?;
+    config.server.port = listeners.public.port().unwrap_or(config.server.port);
     let metrics = recorder::install()?;
     let secrets = Secrets::load(&config)?;
     let keys = Arc::new(Keys::new(secrets.key_material())?);
 
     let background = Background::default();
-    background
-        .tracker
-        .spawn(background.shutdown.clone().run_until_cancelled_owned(recorder::keep(metrics.clone())));
+    background.spawn(recorder::keep(metrics.clone()));
     let answers = bounds::answer_memory(config.server.answer_memory);
     let starting = async {
         match config.only {
@@ -117,78 +106,25 @@ pub async fn serve(
             _ => services::all_services(&config, &secrets, &keys, &answers, &background, console).await,
         }
     };
-    // Boxed: it is large.
+    // Boxed because the future is large.
     let Some(running) = Box::pin(shutdown.graceful.run_until_cancelled(starting)).await else {
-        // The next start undoes or finishes what was under way.
+        // The next start finishes or reverts interrupted work.
         background.end(&shutdown).await;
         return Ok(());
     };
-    let running = running?;
-    let Running { databases, mounts, readiness, reach, rest, mailbox, mut gauges, closers } = running;
-    if let Some(rest) = &rest {
-        let following = signals.follow(rest.clone(), command_line.clone(), Arc::clone(&keys));
-        background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(following));
+    let mut running = running?;
+    if let Some(rest) = &running.rest {
+        background.spawn(signals.follow(rest.clone(), command_line.clone(), Arc::clone(&keys)));
     }
-    let max_connections = connections_that_fit(&config);
-    let Server { max_requests, body_memory, body_wait, max_streams, .. } = config.server;
-    let (pace, heads) = (config.server.pace(), config.server.heads());
-    let limits = bounds::Limits {
-        max_requests,
-        body_memory,
-        body_wait,
-        max_connections,
-        heads,
-        max_streams,
-        pace,
-        answers,
-    };
-    let bounds = Arc::new(Bounds::new(limits));
-    let (shown, key_ring) = (Arc::clone(&bounds), Arc::clone(&keys));
-    gauges.push(Box::new(move || {
-        shown.report();
-        key_ring.report();
-        recorder::report_process();
-    }));
-    let secret_keys_in_browsers = if config.server.secret_keys_in_browsers {
-        SecretKeysInBrowsers::Accepted
-    } else {
-        SecretKeysInBrowsers::Refused
-    };
-    let gateway = Arc::new(Gateway {
-        shared: Shared {
-            request_ids: RequestIds::default(),
-            cors: config.server.cors_origins.as_deref().map_or(CorsPolicy::Any, CorsPolicy::new),
-            key_gate: KeyGate::new(
-                Arc::clone(&keys),
-                Clock::system(),
-                config.server.require_apikey,
-                secret_keys_in_browsers,
-            ),
-            bounds,
-        },
-        mounts,
-        system: SystemRoutes {
-            keys: Arc::clone(&keys),
-            secret_keys_in_browsers,
-            public_url: config.server.public_url.to_string(),
-            readiness,
-            reach,
-            rest: rest.map(|handle| (handle, config.clone())),
-            gauges,
-            metrics: config.server.metrics.then_some(metrics),
-        },
-        mailbox,
-        app: config.server.app_dir.as_ref().map(|dir| StaticApp::new(dir.clone(), &config.server.public_url)),
-        trusted_proxies: config.server.trusted_proxies.clone(),
-        untrusted_proxy: OnceLock::new(),
-        note: RunningNote::new(&config, &secrets),
-    });
+    let databases = running.databases.take();
+    let closers = std::mem::take(&mut running.closers);
+    let gateway = Arc::new(gateway(&config, &secrets, &keys, running, answers, metrics));
 
     wait_until_ready(&gateway, &shutdown.graceful).await;
     let banner =
         Banner { config: &config, keys: &keys, databases: databases.as_ref(), took: started.elapsed() };
     console.banner(&banner);
-    accept_until(gateway, listener, [admin_listener, mailbox_listener], &config, &shutdown).await;
+    accept_until(gateway, listeners, &config, &shutdown).await;
 
     console.progress("stopping");
     background.end(&shutdown).await;
@@ -201,14 +137,108 @@ pub async fn serve(
     Ok(())
 }
 
-/// `server.max_connections`, or what the system's limit of open files leaves for them.
+/// The bound sockets: the public one, and those of the admin and mailbox ports if they are configured.
+struct Listeners {
+    public: Listening,
+    admin: Option<Listening>,
+    mailbox: Option<Listening>,
+}
+
+impl Listeners {
+    async fn bind(config: &Config) -> Result<Self, BindError> {
+        let server = &config.server;
+        let public = match &server.unix_socket {
+            Some(path) => Listening::unix(path, server.unix_socket_mode).await?,
+            None => Listening::tcp(&server.host, server.port, server.reuse_port).await?,
+        };
+        let admin = match server.admin_port {
+            Some(port) => Some(Listening::tcp(&server.admin_host, port, false).await?),
+            None => None,
+        };
+        let mailbox = match config.mail.mailbox_port.filter(|_| mail::has_mailbox(config)) {
+            Some(port) => Some(Listening::tcp(&server.host, port, false).await?),
+            None => None,
+        };
+        Ok(Self { public, admin, mailbox })
+    }
+}
+
+/// Puts the gateway together: the routes of the services, the system routes, and the layers in front of them.
+fn gateway(
+    config: &Config,
+    secrets: &Secrets,
+    keys: &Arc<Keys>,
+    running: Running,
+    answers: AnswerMemory,
+    metrics: PrometheusHandle,
+) -> Gateway {
+    let Running { mounts, readiness, reach, rest, mailbox, mut gauges, .. } = running;
+    let bounds = Arc::new(Bounds::new(limits(config, answers)));
+    let (reported, key_ring) = (Arc::clone(&bounds), Arc::clone(keys));
+    gauges.push(Box::new(move || {
+        reported.report();
+        key_ring.report();
+        recorder::report_process();
+    }));
+    let server = &config.server;
+    let secret_keys_in_browsers = if server.secret_keys_in_browsers {
+        SecretKeysInBrowsers::Accepted
+    } else {
+        SecretKeysInBrowsers::Refused
+    };
+    Gateway {
+        shared: Shared {
+            request_ids: RequestIds::default(),
+            cors: server.cors_origins.as_deref().map_or(CorsPolicy::Any, CorsPolicy::new),
+            key_gate: KeyGate::new(
+                Arc::clone(keys),
+                Clock::system(),
+                server.require_apikey,
+                secret_keys_in_browsers,
+            ),
+            bounds,
+        },
+        mounts,
+        system: SystemRoutes {
+            keys: Arc::clone(keys),
+            secret_keys_in_browsers,
+            public_url: server.public_url.to_string(),
+            readiness,
+            reach,
+            rest: rest.map(|handle| (handle, config.clone())),
+            gauges,
+            metrics: server.metrics.then_some(metrics),
+        },
+        mailbox,
+        app: server.app_dir.as_ref().map(|dir| StaticApp::new(dir.clone(), &server.public_url)),
+        trusted_proxies: server.trusted_proxies.clone(),
+        untrusted_proxy: OnceLock::new(),
+        note: RunningNote::new(config, secrets),
+    }
+}
+
+fn limits(config: &Config, answers: AnswerMemory) -> bounds::Limits {
+    let server = &config.server;
+    bounds::Limits {
+        max_requests: server.max_requests,
+        body_memory: server.body_memory,
+        body_wait: server.body_wait,
+        max_connections: connections_that_fit(config),
+        heads: server.heads(),
+        max_streams: server.max_streams,
+        pace: server.pace(),
+        answers,
+    }
+}
+
+/// `server.max_connections`, or fewer if the limit on open files does not allow that many.
 fn connections_that_fit(config: &Config) -> usize {
     let wanted = config.server.max_connections;
     let fit = open_files::room_for(wanted, config.database.connections(), open_files::raise());
     if fit < wanted {
         tracing::warn!(
-            "{fit} connections are taken at once instead of server.max_connections, {wanted}: the system lets this \
-             program open no more files. Raise that (ulimit -n, or LimitNOFILE of systemd), or lower the setting"
+            "accepting {fit} connections at once instead of server.max_connections ({wanted}) because of the limit on open \
+             files: raise it (ulimit -n, or systemd's LimitNOFILE), or lower the setting"
         );
     }
     fit
@@ -219,11 +249,16 @@ fn connections_that_fit(config: &Config) -> usize {
 struct Background {
     tracker: TaskTracker,
     shutdown: CancellationToken,
-    /// Database work of requests; ends by itself when the requests do.
+    /// Database work of requests; it ends when the requests end.
     requests: TaskTracker,
 }
 
 impl Background {
+    /// Runs `task` until the server stops.
+    fn spawn<F: Future<Output: Send + 'static> + Send + 'static>(&self, task: F) {
+        self.tracker.spawn(self.shutdown.clone().run_until_cancelled_owned(task));
+    }
+
     /// Waits for database work that outlived its request, then for the long-lived tasks.
     async fn end(&self, shutdown: &Shutdown) {
         const LIMIT: Duration = Duration::from_secs(10);
@@ -238,7 +273,7 @@ impl Background {
     }
 }
 
-/// The first answer should be an answer: the banner waits for the schema cache, up to a limit.
+/// Delays the banner until the schema cache is loaded, up to a limit, so that the first request does not fail.
 async fn wait_until_ready(gateway: &Gateway, graceful: &CancellationToken) {
     const LIMIT: Duration = Duration::from_secs(10);
     const PAUSE: Duration = Duration::from_millis(2);
@@ -250,14 +285,8 @@ async fn wait_until_ready(gateway: &Gateway, graceful: &CancellationToken) {
     let _in_time = graceful.run_until_cancelled(tokio::time::timeout(LIMIT, ready)).await;
 }
 
-async fn accept_until(
-    gateway: Arc<Gateway>,
-    listener: Listening,
-    [admin_listener, mailbox_listener]: [Option<Listening>; 2],
-    config: &Config,
-    shutdown: &Shutdown,
-) {
-    // Operators get in when the public port is full.
+async fn accept_until(gateway: Arc<Gateway>, listeners: Listeners, config: &Config, shutdown: &Shutdown) {
+    // Their own limit, so that operators can connect when the public port is full.
     const ADMIN_CONNECTIONS: usize = 64;
     let limits = |connections| Limits {
         connections,
@@ -268,7 +297,7 @@ async fn accept_until(
         drain: config.server.shutdown_timeout,
     };
     let admin = async {
-        if let Some(listener) = admin_listener {
+        if let Some(listener) = listeners.admin {
             let gateway = Arc::clone(&gateway);
             let handle = move |request, _peer| {
                 let gateway = Arc::clone(&gateway);
@@ -279,7 +308,7 @@ async fn accept_until(
         }
     };
     let mailbox = async {
-        if let Some(listener) = mailbox_listener {
+        if let Some(listener) = listeners.mailbox {
             let gateway = Arc::clone(&gateway);
             let handle = move |request: Request<Incoming>, peer| {
                 let gateway = Arc::clone(&gateway);
@@ -296,7 +325,7 @@ async fn accept_until(
             let gateway = Arc::clone(&gateway);
             async move { gateway.handle(request, peer).await }
         };
-        listener::run(listener, handle, limits(connections), shutdown)
+        listener::run(listeners.public, handle, limits(connections), shutdown)
     };
     tokio::join!(public, admin, mailbox);
 }

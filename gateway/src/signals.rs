@@ -1,8 +1,8 @@
-//! SIGUSR1 and SIGUSR2 as PostgREST has them: the first reloads the schema cache, the second the configuration (file
-//! and database). A configuration with faults is reported and the old one stays in force.
+//! SIGUSR1 and SIGUSR2, as in PostgREST: SIGUSR1 reloads the schema cache, SIGUSR2 the configuration (file and database). A
+//! faulty configuration is logged, and the old one stays in use.
 //!
-//! What the second does not change, because it was used up at the start: addresses and ports, the database's login, the
-//! pools. The variables are those the process was started with.
+//! SIGUSR2 does not change addresses, ports, the database's login and the pools, nor the environment variables of the
+//! process.
 
 use std::io;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::config::{CommandLine, Config, ConfigErrors, Only};
 use crate::secrets::{Secrets, SecretsError};
 
-/// Both signals. From when it is made they no longer end the process.
+/// Receives both signals; once created, they no longer end the process.
 pub(crate) struct Signals {
     schema: Signal,
     config: Signal,
 }
 
-/// Why the old configuration stays.
+/// Why a reload failed.
 #[derive(Debug, thiserror::Error)]
-enum Unusable {
+enum ReloadError {
     #[error(transparent)]
     Config(#[from] ConfigErrors),
     #[error(transparent)]
@@ -33,10 +33,10 @@ enum Unusable {
 }
 
 impl Signals {
-    /// Listens for them.
+    /// Installs the handlers.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The system rejects a handler.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             schema: signal(SignalKind::user_defined1())?,
@@ -44,30 +44,32 @@ impl Signals {
         })
     }
 
-    /// Does as they say, for ever. `keys` are those in force.
+    /// Handles the signals until the server stops. `keys` are the current keys.
     pub(crate) async fn follow(mut self, rest: RestHandle, command_line: CommandLine, keys: Arc<Keys>) {
         loop {
-            let reads_config = tokio::select! {
-                heard = self.schema.recv() => heard.map(|()| false),
-                heard = self.config.recv() => heard.map(|()| true),
+            let reload_config = tokio::select! {
+                signal = self.schema.recv() => signal.map(|()| false),
+                signal = self.config.recv() => signal.map(|()| true),
             };
-            match reads_config {
+            match reload_config {
                 None => return,
                 Some(false) => rest.ask_reload(),
-                Some(true) => match reread(&command_line, &keys) {
+                Some(true) => match reload(&command_line, &keys) {
                     Ok((config, keys)) => {
-                        tracing::info!("configuration read again");
+                        tracing::info!("configuration reloaded");
                         rest.reconfigure(config, keys);
                     }
-                    Err(problem) => tracing::error!("the configuration stays as it was: {problem}"),
+                    Err(problem) => {
+                        tracing::error!("cannot reload the configuration; keeping the current one: {problem}")
+                    }
                 },
             }
         }
     }
 }
 
-/// The configuration as it is now, and its keys. Beside other services the keys stay: those sign with them.
-fn reread(command_line: &CommandLine, keys: &Arc<Keys>) -> Result<(RestConfig, Arc<Keys>), Unusable> {
+/// Loads the configuration and its keys. If other services run, the keys stay unchanged, because those services sign with them.
+fn reload(command_line: &CommandLine, keys: &Arc<Keys>) -> Result<(RestConfig, Arc<Keys>), ReloadError> {
     let config = Config::load(command_line)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");

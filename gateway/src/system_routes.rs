@@ -1,5 +1,5 @@
-//! The server's own routes: liveness, readiness, metrics, and what the app needs to know before it can sign in. The admin
-//! port has PostgREST's as well: `/live`, `/config`, `/schema_cache` (rest.md §4.5).
+//! The server's own routes: liveness, readiness, metrics, and the configuration that the app needs before sign-in. The admin
+//! port also has PostgREST's `/live`, `/config` and `/schema_cache` (rest.md §4.5).
 
 use std::sync::Arc;
 
@@ -19,19 +19,19 @@ use secrecy::ExposeSecret;
 
 use crate::config::{self, Config};
 
-/// One thing that must be up before requests can be served.
+/// A condition for readiness.
 pub struct ReadinessCheck {
-    /// Named in the answer while it is not.
+    /// Named in the response while the condition is not met.
     pub name: &'static str,
-    /// Cheap; called on every `/ready`.
+    /// Must be cheap: every `/ready` calls it.
     pub is_ready: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
-/// A login that has to reach its database.
+/// Checks that a dependency, such as a database login, is reachable.
 pub struct ReachCheck {
-    /// Named in the answer while it does not.
+    /// Named in the response while the dependency is unreachable.
     pub name: &'static str,
-    /// Asks the database at most once a second, however often it is called.
+    /// Queries the dependency at most once per second, however often it is called.
     pub is_reachable: Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>,
 }
 
@@ -39,24 +39,24 @@ pub struct ReachCheck {
 pub struct SystemRoutes {
     /// For `/metrics` and `/app-config.json`.
     pub keys: Arc<Keys>,
-    /// What becomes of a request for `/metrics` that a browser sends.
+    /// Whether browsers may use secret keys for `/metrics`.
     pub secret_keys_in_browsers: SecretKeysInBrowsers,
     /// `server.public_url`.
     pub public_url: String,
-    /// All must hold.
+    /// All of these must be ready.
     pub readiness: Vec<ReadinessCheck>,
-    /// So must these, which are asked when the others do.
+    /// Checked once all of `readiness` are ready; all must be reachable.
     pub reach: Vec<ReachCheck>,
-    /// REST, where it runs, and what it was started with.
+    /// The REST service with its initial configuration, if it runs.
     pub rest: Option<(RestHandle, Config)>,
-    /// Set gauges; called before metrics are shown, so that no request pays for it.
+    /// Update gauges before metrics are rendered, so that requests do not have to.
     pub gauges: Vec<Box<dyn Fn() + Send + Sync>>,
-    /// Renders the metrics; `None` while `server.metrics` is off.
+    /// Renders the metrics; `None` if `server.metrics` is false.
     pub metrics: Option<PrometheusHandle>,
 }
 
 impl SystemRoutes {
-    /// The answer, when the path is one of ours. On the admin port (`is_private`) metrics need no key.
+    /// The response, if the path is one of these routes. On the admin port (`is_private`) metrics require no key.
     #[must_use]
     pub fn answer(&self, request: &Request<Body>, is_private: bool) -> Option<BoxFuture<'_, Response>> {
         type Answer = fn(&SystemRoutes, &Request<Body>, bool) -> Response;
@@ -67,7 +67,7 @@ impl SystemRoutes {
             "/config" if is_private => Some(|this, _, _| this.config()),
             "/schema_cache" if is_private => Some(|this, _, _| this.schema_cache()),
             "/health" => Some(|_, _, _| json(StatusCode::OK, &serde_json::json!({ "status": "ok" }))),
-            // The only one that waits for others.
+            // Asynchronous, unlike the others.
             "/ready" => None,
             "/metrics" => Some(Self::render_metrics),
             "/app-config.json" => Some(|this, _, _| this.app_config()),
@@ -84,7 +84,7 @@ impl SystemRoutes {
         })
     }
 
-    /// Whether everything has started.
+    /// Whether all readiness checks pass.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.readiness.iter().all(|check| (check.is_ready)())
@@ -94,8 +94,8 @@ impl SystemRoutes {
         let mut waiting: Vec<&str> =
             self.readiness.iter().filter(|check| !(check.is_ready)()).map(|check| check.name).collect();
         if waiting.is_empty() {
-            let asked = self.reach.iter().map(|check| (check.is_reachable)());
-            let answers = join_all(asked).await;
+            let checks = self.reach.iter().map(|check| (check.is_reachable)());
+            let answers = join_all(checks).await;
             let lost = self.reach.iter().zip(answers).filter(|(_, is_reachable)| !is_reachable);
             waiting.extend(lost.map(|(check, _)| check.name));
         }
@@ -110,8 +110,9 @@ impl SystemRoutes {
 
     fn render_metrics(&self, request: &Request<Body>, is_private: bool) -> Response {
         if !is_private {
-            if !self.brings_secret_key(request) {
-                let message = "Metrics need the secret key as bearer, or server.admin_port.";
+            if !self.has_secret_key(request) {
+                let message =
+                    "Metrics require the secret key as bearer token, or the admin port (server.admin_port).";
                 return json(StatusCode::UNAUTHORIZED, &serde_json::json!({ "message": message }));
             }
             if let Some(refusal) = self.secret_keys_in_browsers.refusal(request) {
@@ -126,7 +127,7 @@ impl SystemRoutes {
         ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
     }
 
-    fn brings_secret_key(&self, request: &Request<Body>) -> bool {
+    fn has_secret_key(&self, request: &Request<Body>) -> bool {
         let token = bearer_token(request.headers()).unwrap_or_default().as_bytes();
         let keys = self.keys.api_keys();
         [&keys.secret, &keys.service]
@@ -135,7 +136,7 @@ impl SystemRoutes {
             .any(|key| !key.is_empty() && constant_time_eq(key, token))
     }
 
-    /// The configuration in force in PostgREST's words, without secrets.
+    /// The effective configuration in PostgREST's format, without secrets.
     fn config(&self) -> Response {
         let Some((rest, config)) = &self.rest else { return StatusCode::NOT_FOUND.into_response() };
         let text = config::postgrest::print(config, &rest.config());
@@ -150,7 +151,7 @@ impl SystemRoutes {
         )
     }
 
-    /// What a browser may know: the address and the publishable key.
+    /// The server's address and publishable key, for browsers.
     fn app_config(&self) -> Response {
         let keys = self.keys.api_keys();
         let body = serde_json::json!({ "url": self.public_url, "anonKey": keys.publishable });

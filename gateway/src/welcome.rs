@@ -1,4 +1,4 @@
-//! The page at `/` of a server without an app: that it runs, how to connect, and where to look.
+//! The page at `/` if the server has no app: how to connect, and links to the documentation and the mailbox.
 
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
@@ -13,7 +13,7 @@ const MAILBOX: &str =
     "<li><a href=\"/mailbox\">/mailbox</a><span>the mails of this development server</span></li>\n";
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Answers a request to `/`.
+/// Handles a request to `/`.
 pub(crate) fn answer(request: &Request<Body>, url: &str, key: &str, has_mailbox: bool) -> Response {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET, HEAD")]).into_response();

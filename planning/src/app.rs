@@ -1,4 +1,4 @@
-//! What every function of the app uses.
+//! The state shared by all functions of the app.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ impl App {
         }
     }
 
-    /// The origin of a page of the app; `None` for other addresses.
+    /// The origin of a URL that is a page of the app; `None` for other URLs.
     pub(crate) fn origin(&self, url: &str) -> Option<String> {
         let parsed = Url::parse(url).ok().filter(|_| (self.is_page)(url))?;
         Some(parsed.origin().ascii_serialization())

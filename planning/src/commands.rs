@@ -13,8 +13,8 @@ use crate::stripe::catch_up::{CatchUpError, CatchUpReport, catch_up};
 
 #[derive(Debug, Subcommand)]
 enum StripeCommand {
-    /// After a long outage: fetches the events that Stripe could not deliver, and compares every subscription. Takes a second
-    /// for each 250 objects; a running server does the same once a day.
+    /// Catches up after an outage: fetches events that Stripe could not deliver, and compares every subscription. Takes a second
+    /// per 250 objects; a running server does this once a day.
     Sync(Sync),
 }
 
@@ -25,13 +25,13 @@ struct Sync {
     json: bool,
 }
 
-/// The subcommand.
+/// The definition of `basalt stripe`.
 pub(crate) fn command() -> Command {
     let command = Command::new("stripe").about("Compares payments with Stripe");
     StripeCommand::augment_subcommands(command.subcommand_required(true).arg_required_else_help(true))
 }
 
-/// Runs it.
+/// Runs `basalt stripe`.
 pub(crate) async fn run(
     config: &StripeConfig,
     arguments: &ArgMatches,
@@ -46,11 +46,11 @@ pub(crate) async fn run(
     };
     let report = report.await.map_err(|error| match error {
         CatchUpError::NoKey => {
-            "no Stripe key is known: set stripe.secret_key, or run `basalt secrets set STRIPE_SECRET_KEY=…`"
+            "no Stripe key is configured: set stripe.secret_key, or run `basalt secrets set STRIPE_SECRET_KEY=…`"
                 .to_owned()
         }
         CatchUpError::Database(_) | CatchUpError::Stripe(_) => {
-            format!("{error}; what was fetched until then is kept, and the command can be repeated")
+            format!("{error}; the events fetched so far are kept, and the command can be repeated")
         }
     })?;
     print(&report, sync.json, out).map_err(|error| format!("cannot write the result: {error}").into())
@@ -67,10 +67,10 @@ fn print(report: &CatchUpReport, as_json: bool, out: &mut (dyn Write + Send)) ->
         });
         return writeln!(out, "{report:#}");
     }
-    writeln!(out, "{events} undelivered events were new; the server processes them")?;
-    writeln!(out, "{subscriptions} subscriptions compared, {changed} brought up to date")?;
+    writeln!(out, "{events} undelivered events stored; the server processes them")?;
+    writeln!(out, "{subscriptions} subscriptions compared, {changed} updated")?;
     if !without_account.is_empty() {
-        writeln!(out, "{} belong to no account here: {}", without_account.len(), without_account.join(", "))?;
+        writeln!(out, "{} have no account here: {}", without_account.len(), without_account.join(", "))?;
     }
     Ok(())
 }

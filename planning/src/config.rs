@@ -1,18 +1,18 @@
-//! `[stripe]`.
+//! The `[stripe]` section.
 
 use basalt_core::settings;
 use basalt_core::settings::BaseUrl;
 use basalt_core::settings::Fallback::By;
 use secrecy::SecretString;
 
-/// The sections, with the purpose of each.
+/// The sections with their descriptions.
 pub(crate) const SECTIONS: &[(&str, &str)] = &[(
     "stripe",
-    "Payments. Without a key, nothing can be bought; for test cards without an account, start `basalt-stripe-double`.",
+    "Payments. Without a key, nothing can be bought. For test cards without a Stripe account, start `basalt-stripe-double`.",
 )];
 
 settings! {
-    /// `[stripe]`.
+    /// The `[stripe]` settings.
     #[derive(Clone, Debug)]
     pub struct StripeConfig in "stripe" with r {
         /// `sk_…` or `rk_…`; functions see it as `STRIPE_SECRET_KEY`.

@@ -1,5 +1,5 @@
-//! The app's functions and the rules that they share (functions.md 3.11): JSON in and out; a failure is
-//! `{"error": "<sentence for a user>"}`.
+//! The app's functions and their common rules (functions.md 3.11): JSON requests and responses; a failure is
+//! `{"error": "<message for the user>"}`.
 
 mod caller;
 mod checkout;
@@ -33,14 +33,14 @@ use caller::Caller;
 /// The secret that verifies Stripe's signatures.
 pub(crate) const WEBHOOK_SECRET: &str = "STRIPE_WEBHOOK_SECRET";
 
-/// Limits of a JSON body.
+/// Limits on a JSON body.
 const BODY_BYTES: usize = 64 * 1024;
-const DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// The result of a function.
 type Answer = Result<Response, Refusal>;
 
-/// The functions, each with its name.
+/// The functions with their names.
 pub(crate) fn all(app: &Arc<App>) -> Vec<(&'static str, Handler)> {
     vec![
         ("create-checkout-session", handler(app, checkout::create_checkout_session)),
@@ -54,7 +54,7 @@ pub(crate) fn all(app: &Arc<App>) -> Vec<(&'static str, Handler)> {
     ]
 }
 
-/// Makes a function of one that answers POST.
+/// Wraps a function so that it only receives POST requests.
 fn handler<F, A>(app: &Arc<App>, run: F) -> Handler
 where
     F: Fn(Arc<App>, Parts, Body) -> A + Copy + Send + Sync + 'static,
@@ -84,10 +84,10 @@ fn ok(body: &Value) -> Answer {
     Ok(axum::Json(body).into_response())
 }
 
-/// Reads a body of at most `limit` bytes; `Err` is the response to a longer or broken one.
+/// Reads a body of at most `limit` bytes; `Err` is the response to a larger or incomplete body.
 async fn read(parts: &Parts, body: Body, limit: usize) -> Result<Bytes, Response> {
-    let hold = parts.extensions.get::<BodyLease>().map(BodyLease::fresh);
-    let read = read_body(Body::new(Limited::new(body, limit)), hold.as_ref()).await;
+    let lease = parts.extensions.get::<BodyLease>().map(BodyLease::fresh);
+    let read = read_body(Body::new(Limited::new(body, limit)), lease.as_ref()).await;
     read.map_err(|error| match error {
         BodyError::TooLarge => render_fault(Fault::BodyTooLarge { limit }),
         BodyError::Disconnected(_) => Refusal::bad_request("Invalid request body").into_response(),
@@ -98,7 +98,7 @@ async fn read(parts: &Parts, body: Body, limit: usize) -> Result<Bytes, Response
 struct Fields(Map<String, Value>);
 
 impl Fields {
-    /// Reads the body. `Ok(Err(…))` is the response to one that is too long; it has the server's own error shape.
+    /// Reads the body. `Ok(Err(…))` is the response to a body that is too large; it has the server's own error format.
     async fn read(parts: &Parts, body: Body) -> Result<Result<Self, Response>, Refusal> {
         let bytes = match read(parts, body, BODY_BYTES).await {
             Ok(bytes) => bytes,
@@ -122,15 +122,15 @@ impl Fields {
         self.0.get(name).is_some_and(|value| !value.is_null())
     }
 
-    /// A field's text, trimmed.
+    /// A string field, trimmed.
     ///
     /// # Errors
-    /// It is missing, blank or not text.
+    /// The field is missing, blank or not a string.
     fn required(&self, name: &str) -> Result<&str, Refusal> {
         self.optional(name).ok_or_else(|| Refusal::bad_request(format!("{name} is required")))
     }
 
-    /// A field's text, trimmed; `None` if it is missing, blank or not text.
+    /// A string field, trimmed; `None` if it is missing, blank or not a string.
     fn optional(&self, name: &str) -> Option<&str> {
         self.0.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty())
     }
@@ -144,10 +144,10 @@ fn is_shallow(fields: &Map<String, Value>) -> bool {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
         }
     }
-    fields.values().all(|value| depth(value) < DEPTH)
+    fields.values().all(|value| depth(value) < MAX_DEPTH)
 }
 
-/// The fields of a request; returns early with the response to a bad body.
+/// The fields of a request; returns early with the response to an invalid body.
 macro_rules! fields {
     ($parts:expr, $body:expr) => {
         match $crate::functions::Fields::read($parts, $body).await? {
@@ -158,7 +158,7 @@ macro_rules! fields {
 }
 use fields;
 
-/// One `@`, no spaces, control characters, commas or angle brackets, a dot in the domain, 254 characters at most.
+/// One `@`, no spaces, control characters, commas or angle brackets, a dot in the domain, at most 254 characters.
 fn is_email(text: &str) -> bool {
     let is_plain = |character: char| {
         !character.is_whitespace() && !character.is_control() && !matches!(character, ',' | '<' | '>')
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_plain() {
+    fn accepts_plain_addresses_only() {
         for address in ["ada@example.org", "ada+x@mail.example.org", "\"a\"@example.org"] {
             assert!(is_email(address), "{address}");
         }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_body_is_refused() {
+    fn rejects_deeply_nested_body() {
         let nested = |depth: usize| {
             let text = format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
             serde_json::from_str::<Map<String, Value>>(&text).unwrap()

@@ -31,11 +31,11 @@ pub use config::StripeConfig;
 
 use app::App;
 
-/// How long one statement may take.
+/// Time limit of one statement.
 pub(crate) const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Tables and SQL functions for payments. Released as versions of the service `functions`: databases have them under this name and these
-/// numbers, so neither may change. New ones get the service name `planning`.
+/// Tables and SQL functions for payments. They were released as versions of the service `functions`, and databases record them under this name
+/// and these numbers, so neither may change. New migrations use the service name `planning`.
 pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new(
         "functions",
@@ -52,7 +52,7 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     ),
 ];
 
-/// The app's server half, as the gateway registers it.
+/// The app's server half, which the gateway registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Planning;
 

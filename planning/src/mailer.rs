@@ -1,5 +1,5 @@
-//! Mail of the functions (functions.md 3.21): through Resend where the app's settings name an account, else through the mail server, else
-//! into the development mailbox.
+//! Sends the functions' mail (functions.md 3.21): through Resend if the app's settings name an account, else through the mail server, else
+//! to the development mailbox.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,34 +19,34 @@ use crate::STATEMENT_LIMIT;
 
 /// The kind of an invitation to a plan.
 pub(crate) const PLAN_INVITATION: &str = "plan_invitation";
-/// The kind of a mail by which an administrator tries the settings.
+/// The kind of an administrator's test mail.
 pub(crate) const TEST: &str = "test";
 
-/// The rows of the outbox with these kinds.
+/// The outbox rows of these kinds.
 static TABLE: Table = table_of("state = 'queued' and kind in ('plan_invitation', 'test')");
 
-/// How long a request waits for the provider; the outbox continues after it.
+/// How long a request waits for the provider before it leaves the mail to the outbox.
 const DELIVERY_WAIT: Duration = Duration::from_secs(3);
-/// The time limit of a mail that bypasses the outbox.
+/// Time limit of a mail that bypasses the outbox.
 const IMMEDIATE_LIMIT: Duration = Duration::from_secs(10);
 
-/// The state of a mail in the outbox.
+/// The state of an enqueued mail.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// The provider accepted it under this id.
+    /// The provider accepted the mail with this id.
     Accepted(String),
-    /// It waits in the outbox.
+    /// The mail is waiting in the outbox.
     Queued,
 }
 
-/// Why a mail did not leave.
+/// Why a mail was not sent.
 #[derive(Debug)]
 pub(crate) enum MailError {
-    /// There is no provider, no mail server and no mailbox.
+    /// No provider, mail server or mailbox is configured.
     NotConfigured,
-    /// The provider refuses it.
+    /// The provider rejected the mail.
     Refused(Failure),
-    /// The database fails.
+    /// The database failed.
     Database(SessionError),
     /// The app's settings cannot be read.
     Settings(String),
@@ -55,12 +55,12 @@ pub(crate) enum MailError {
 pub(crate) struct Mailer {
     pub(crate) outbox: Outbox,
     pub(crate) worker: Option<Arc<Worker<Sender>>>,
-    /// Connections of the login that owns the outbox.
+    /// A pool of the login that owns the outbox.
     pub(crate) system: ServicePool,
 }
 
 impl Mailer {
-    /// Queues a mail and waits a moment for the result.
+    /// Queues a mail and waits briefly for the result.
     pub(crate) async fn enqueue(&self, message: &Message) -> Result<Delivery, MailError> {
         let (outbox, worker) = self.route().await?;
         let deadline = Instant::now() + STATEMENT_LIMIT;
@@ -93,12 +93,12 @@ impl Mailer {
         sent.map_err(MailError::Refused)
     }
 
-    /// Whether mail is sent to its recipients, rather than kept in the development mailbox.
+    /// Whether mail is sent to recipients, rather than stored in the development mailbox.
     pub(crate) async fn sends_mail(&self) -> Result<bool, MailError> {
         Ok(self.route().await?.1.is_some())
     }
 
-    /// Where mail goes now. Without a worker the outbox's row is the delivered mail.
+    /// The outbox and worker for the current destination. Without a worker, the row in the outbox is the delivered mail.
     async fn route(&self) -> Result<(Outbox, Option<&Arc<Worker<Sender>>>), MailError> {
         if let Some(worker) = &self.worker
             && worker.handler().reaches().await.map_err(MailError::Settings)?
@@ -112,7 +112,7 @@ impl Mailer {
     }
 }
 
-/// The mails that leave through Resend, and the account in the app's settings. `system` has the system's login: no API role may read the key.
+/// The kinds of mail sent through Resend, and the account in the app's settings. `system` uses the system's login, because no API role may read the key.
 pub(crate) fn provider_mails(system: ServicePool) -> ProviderMails {
     const ACCOUNT: &str = "\
 select s.secret, coalesce(a.value ->> 'fromEmail', ''), coalesce(a.value ->> 'fromName', '')

@@ -1,4 +1,4 @@
-//! Rate limits (functions.md 3.11): a number of uses within a sliding window. The counts are in memory: each server has its own, and a restart
+//! Rate limits (functions.md 3.11): a number of uses within a sliding window. Counts are in memory: each server has its own, and a restart
 //! resets them.
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::metrics;
 use crate::refusal::Refusal;
 
-/// Keys of each limit; the least recently used one is evicted, which resets its count.
+/// Keys per limit; the least recently used one is evicted, which resets its count.
 const KEYS: NonZeroUsize = match NonZeroUsize::new(16_384) {
     Some(keys) => keys,
     None => NonZeroUsize::MIN,
@@ -55,29 +55,29 @@ pub(crate) struct Rate {
     max_uses: usize,
     window: Duration,
     /// The times of each key's uses, oldest first. Never held across an await.
-    seen: Mutex<LruCache<String, VecDeque<Instant>>>,
+    uses: Mutex<LruCache<String, VecDeque<Instant>>>,
 }
 
 impl Rate {
     fn new(name: &'static str, max_uses: usize, window: Duration) -> Self {
-        Self { name, max_uses, window, seen: Mutex::new(LruCache::new(KEYS)) }
+        Self { name, max_uses, window, uses: Mutex::new(LruCache::new(KEYS)) }
     }
 
     /// Counts one use by `key`.
     ///
     /// # Errors
-    /// The limit is reached; 429 with the time of the next possible use.
+    /// The limit is reached: 429 with the time until the next use.
     pub(crate) fn take(&self, key: impl Into<String>) -> Result<(), Refusal> {
         let now = Instant::now();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let times = seen.get_or_insert_mut(key.into(), VecDeque::new);
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = uses.get_or_insert_mut(key.into(), VecDeque::new);
         while times.front().is_some_and(|time| now.duration_since(*time) >= self.window) {
             times.pop_front();
         }
         match times.front() {
             Some(oldest) if times.len() >= self.max_uses => {
                 let wait = self.window.saturating_sub(now.duration_since(*oldest));
-                drop(seen);
+                drop(uses);
                 metrics::rate_limited(self.name);
                 Err(Refusal::too_many(wait.as_secs() + 1))
             }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_window_slides_for_each_key() {
+    async fn window_slides_per_key() {
         let rate = Rate::new("test", 2, HOUR);
         assert!(rate.take("a").is_ok());
         tokio::time::advance(HOUR / 2).await;

@@ -1,4 +1,4 @@
-//! What users of the app get instead of a result: `{"error": "<sentence>"}`, sometimes with a code that the app compares.
+//! Error responses for users of the app: `{"error": "<message>"}`, sometimes with a code that the app checks.
 
 use std::borrow::Cow;
 
@@ -73,7 +73,7 @@ impl Refusal {
 impl From<SessionError> for Refusal {
     fn from(error: SessionError) -> Self {
         match &error {
-            // The foreign key points to the caller's account, which was just deleted.
+            // The foreign key refers to the caller's account, which was deleted a moment ago.
             SessionError::Postgres(inner) if inner.code == "23503" => Self::not_authenticated(),
             SessionError::Postgres(inner) if !inner.is_unavailable() => {
                 tracing::error!(%error, "a statement of a built-in function failed");
@@ -85,7 +85,7 @@ impl From<SessionError> for Refusal {
             | SessionError::Unreachable(_)
             | SessionError::Unavailable(_)
             | SessionError::Deadline => {
-                tracing::warn!(%error, "a built-in function could not reach the database");
+                tracing::warn!(%error, "a built-in function cannot reach the database");
                 Self::unavailable()
             }
         }

@@ -1,8 +1,8 @@
-//! Stripe: a small client for the calls that the app makes (decision 0064), the parts of its objects that are read, its signatures, and the
-//! inbox of its webhooks.
+//! Stripe: a small client for the app's calls (decision 0064), parsers for the objects it uses, webhook signatures, and the inbox of
+//! webhooks.
 //!
-//! An event is a hint: the subscription that it names is fetched from Stripe and stored with the time before the fetch. So the order, the
-//! repetition and the API version of events do not matter (functions.md 3.17.5).
+//! An event is only a hint: the subscription that it names is fetched from Stripe and stored with the time before the fetch. The order,
+//! repetition and API version of events therefore do not matter (functions.md 3.17.5).
 
 pub(crate) mod billing;
 pub(crate) mod catch_up;

@@ -1,8 +1,8 @@
-//! The operating-system user PostgreSQL runs as.
+//! The operating system user that PostgreSQL runs as.
 //!
-//! PostgreSQL refuses to run as root, and it insists that its data folder belongs to the user it runs as. So root
-//! runs it as the owner of an existing data folder, else as `postgres`, else as `nobody`; anyone else runs it as
-//! themselves. The standard library drops root's supplementary groups together with the user id.
+//! PostgreSQL refuses to run as root and requires that its user owns the data folder. Root therefore runs it as the owner of an
+//! existing data folder, else as `postgres`, else as `nobody`; any other user runs it as themselves. The standard library
+//! drops root's supplementary groups together with the user id.
 
 use std::fs;
 use std::io;
@@ -14,24 +14,24 @@ use tokio::process::Command;
 
 use crate::error::EmbeddedError;
 
-/// Who the child process is.
+/// The user of the child process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Account {
     /// The user that runs this server.
     Own,
-    /// Another user; only root can choose this.
+    /// Another user, if this server runs as root.
     Other {
-        /// For messages.
+        /// The name, for messages.
         name: String,
-        /// User id.
+        /// The user id.
         uid: u32,
-        /// Primary group id.
+        /// The primary group id.
         gid: u32,
     },
 }
 
 impl Account {
-    /// The account for a cluster at `data_dir`, which need not exist yet.
+    /// Chooses the account for a cluster at `data_dir`, which may not exist yet.
     pub(super) fn choose(data_dir: &Path) -> Self {
         if !geteuid().is_root() {
             return Self::Own;
@@ -61,16 +61,16 @@ impl Account {
         }
     }
 
-    /// Gives `path` to this account.
+    /// Makes this account the owner of `path`.
     pub(super) fn give(&self, path: &Path) -> Result<(), EmbeddedError> {
         let Self::Other { uid, gid, .. } = self else { return Ok(()) };
         std::os::unix::fs::chown(path, Some(*uid), Some(*gid))
             .map_err(|source| EmbeddedError::io("change the owner of", path, source))
     }
 
-    /// The first folder on the way to `path`, itself included, that this account cannot walk through.
+    /// The first folder on the way to `path`, including `path`, that this account cannot traverse.
     ///
-    /// `path` has to be absolute, free of links, and exist.
+    /// `path` must exist, be absolute and contain no links.
     pub(super) fn blocked_at(&self, path: &Path) -> io::Result<Option<PathBuf>> {
         let Self::Other { uid, gid, .. } = self else { return Ok(None) };
         let mut ancestors: Vec<&Path> = path.ancestors().collect();
@@ -91,7 +91,7 @@ impl Account {
         Ok(None)
     }
 
-    /// The owner's user id for files of this account.
+    /// The user id that owns files of this account.
     pub(super) fn uid(&self) -> u32 {
         match self {
             Self::Own => geteuid().as_raw(),
@@ -99,7 +99,7 @@ impl Account {
         }
     }
 
-    /// For a sentence: `user postgres`, `this user`.
+    /// A name for messages: `user postgres`, `this user`.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Own => "this user".to_owned(),
@@ -108,14 +108,14 @@ impl Account {
     }
 }
 
-/// The first account of a passwd file that satisfies `wanted(name, uid)`.
-fn entry(passwd: &str, wanted: impl Fn(&str, u32) -> bool) -> Option<Account> {
+/// The first account in a passwd file for which `matches(name, uid)` is true.
+fn entry(passwd: &str, matches: impl Fn(&str, u32) -> bool) -> Option<Account> {
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next()?;
         let uid = fields.nth(1)?.parse().ok()?;
         let gid = fields.next()?.parse().ok()?;
-        wanted(name, uid).then(|| Account::Other { name: name.to_owned(), uid, gid })
+        matches(name, uid).then(|| Account::Other { name: name.to_owned(), uid, gid })
     })
 }
 
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_folder_on_the_way_is_named() {
+    fn reports_folder_that_blocks_the_path() {
         let dir = tempfile::tempdir().unwrap();
         let closed = dir.path().canonicalize().unwrap().join("closed");
         let inner = closed.join("inner");

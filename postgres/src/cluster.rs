@@ -1,7 +1,7 @@
-//! The data folder itself: initialised once, checked at each start.
+//! The data folder: initialised once, checked at each start.
 //!
-//! `initdb` works in a sibling folder that is renamed when whole, so a kill at any moment leaves either no cluster or
-//! a whole one; what an interrupted run left in the sibling is removed. The caller holds the folder's lock.
+//! `initdb` works in a sibling folder that is renamed when complete, so that a crash leaves either no cluster or
+//! a complete one; the next start removes an incomplete sibling. The caller holds the folder's lock.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::error::EmbeddedError;
 use crate::owner::beside;
 use crate::{SUPERUSER, leftover, settings};
 
-/// The cluster and who works on it.
+/// A cluster, with the programs and the account that work on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cluster<'a> {
     pub(super) data_dir: &'a Path,
@@ -30,7 +30,7 @@ pub(super) struct Cluster<'a> {
 }
 
 impl Cluster<'_> {
-    /// Makes sure that a whole cluster of our version is in place; true if it is new.
+    /// Ensures that a cluster of our version exists; returns whether it is new.
     pub(super) async fn ensure(
         &self,
         password: &SecretString,
@@ -50,7 +50,7 @@ impl Cluster<'_> {
         Ok(!exists)
     }
 
-    /// Removes what an interrupted initialisation left, its processes first: they would go on writing.
+    /// Removes the remains of an interrupted initialisation, after killing its processes, which could still be writing.
     async fn sweep(&self) -> Result<(), EmbeddedError> {
         let fresh = self.fresh_dir();
         for path in [fresh.clone(), self.password_file()] {
@@ -88,7 +88,7 @@ impl Cluster<'_> {
         if matches!(&outcome, Err(EmbeddedError::Initdb { output }) if output.contains("locale"))
             && self.binaries.major < 17
         {
-            // The system has no C.UTF-8, which only PostgreSQL 17 brings along.
+            // The system lacks C.UTF-8, which only PostgreSQL 17 and later include.
             outcome = self.run_initdb(&fresh, &password_file, &["--locale=C"]).await;
         }
         let removed = fs::remove_file(&password_file);
@@ -101,7 +101,7 @@ impl Cluster<'_> {
         sync_folder(self.data_dir.parent().unwrap_or(Path::new("/")))
     }
 
-    /// Sorting by code point in UTF-8, the same on every system and after every upgrade of the C library.
+    /// Sorting by code point in UTF-8, which is the same on every system and for every version of the C library.
     fn locale(&self) -> &'static [&'static str] {
         if self.binaries.major >= 17 {
             &["--locale-provider=builtin", "--locale=C.UTF-8"]
@@ -132,15 +132,15 @@ impl Cluster<'_> {
         if output.status.success() {
             return Ok(());
         }
-        let said = last_lines(&output);
-        Err(EmbeddedError::from_output(&said, self.data_dir, &self.account.describe(), 0)
-            .unwrap_or(EmbeddedError::Initdb { output: said }))
+        let text = last_lines(&output);
+        Err(EmbeddedError::from_output(&text, self.data_dir, &self.account.describe(), 0)
+            .unwrap_or(EmbeddedError::Initdb { output: text }))
     }
 
     fn include_our_settings(&self, data_dir: &Path) -> Result<(), EmbeddedError> {
         let path = data_dir.join("postgresql.conf");
         let line = format!(
-            "\n# basalt's settings; what follows them, and `alter system`, wins.\ninclude_if_exists = '{}'\n",
+            "\n# Basalt's settings; later lines and `alter system` override them.\ninclude_if_exists = '{}'\n",
             settings::FILE_NAME
         );
         OpenOptions::new()
@@ -150,7 +150,7 @@ impl Cluster<'_> {
             .map_err(|source| EmbeddedError::io("write", &path, source))
     }
 
-    /// Writes `basalt.conf` where it differs from this version's.
+    /// Writes `basalt.conf` if its content has changed.
     fn write_settings(&self, data_dir: &Path) -> Result<(), EmbeddedError> {
         let path = data_dir.join(settings::FILE_NAME);
         if fs::read_to_string(&path).is_ok_and(|text| text == settings::FILE) {
@@ -169,9 +169,9 @@ impl Cluster<'_> {
         fs::rename(&fresh, &path).map_err(|source| EmbeddedError::io("write", &path, source))
     }
 
-    /// Sets the superuser's password without knowing the old one, in single-user mode.
+    /// Sets the superuser's password without the current one, in single-user mode.
     pub(super) async fn set_password(&self, password: &SecretString) -> Result<(), EmbeddedError> {
-        let refused =
+        let rejected =
             |reason: String| EmbeddedError::Password { data_dir: self.data_dir.to_path_buf(), reason };
         let mut command = self.command("postgres");
         command.args(["--single", "-D"]).arg(self.data_dir);
@@ -190,25 +190,25 @@ impl Cluster<'_> {
         let literal = password.expose_secret().replace('\'', "''");
         let statement = format!("alter role {SUPERUSER} superuser login password '{literal}'\n");
         if let Some(mut stdin) = child.stdin.take() {
-            // A program that ended early has said why; its output is read below.
+            // If the program ended early, its output below contains the reason.
             if let Err(error) = stdin.write_all(statement.as_bytes()).await {
                 tracing::debug!(%error, "single-user mode closed its input");
             }
         }
         let output = child.wait_with_output().await.map_err(failed)?;
-        let said = last_lines(&output);
-        // An error in a statement does not change the exit code.
-        if output.status.success() && !said.contains("ERROR:") && !said.contains("FATAL:") {
+        let text = last_lines(&output);
+        // The exit code does not reflect errors in a statement.
+        if output.status.success() && !text.contains("ERROR:") && !text.contains("FATAL:") {
             return Ok(());
         }
-        Err(refused(said))
+        Err(rejected(text))
     }
 
-    /// A program of this PostgreSQL, run as the account, away from the terminal's signals and our environment.
+    /// A command that runs a program of this PostgreSQL as the account, isolated from the terminal's signals and our environment.
     pub(super) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.binaries.program(program));
         command.env_clear().process_group(0).current_dir("/");
-        // The environment may hold secrets, and PG* variables change what the programs do.
+        // The environment may contain secrets, and PG* variables change the programs' behaviour.
         for name in ["PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
@@ -219,7 +219,7 @@ impl Cluster<'_> {
     }
 }
 
-/// The major version of the data in the folder, which the programs can work on; `None` where there are no data yet.
+/// The major version of the data in the folder, if the programs support it; `None` if there is no data yet.
 pub(super) fn check(data_dir: &Path, binaries: &Binaries) -> Result<Option<String>, EmbeddedError> {
     match fs::read_to_string(data_dir.join("PG_VERSION")) {
         Ok(version) if version.trim() == binaries.major.to_string() => Ok(Some(version.trim().to_owned())),
@@ -240,7 +240,7 @@ pub(super) fn check(data_dir: &Path, binaries: &Binaries) -> Result<Option<Strin
     }
 }
 
-/// A new file that only its owner reads.
+/// Creates a file that only its owner can read.
 fn write_private(path: &Path, content: &[u8]) -> Result<(), EmbeddedError> {
     OpenOptions::new()
         .write(true)
@@ -251,7 +251,7 @@ fn write_private(path: &Path, content: &[u8]) -> Result<(), EmbeddedError> {
         .map_err(|source| EmbeddedError::io("write", path, source))
 }
 
-/// The end of what a program wrote, for an error message.
+/// The last lines of a program's output, for an error message.
 fn last_lines(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();

@@ -1,9 +1,9 @@
-//! Where the data, the socket and the programs lie.
+//! Locations of the data, the socket and the programs.
 //!
-//! Usually below the state folder. When root starts the server in a folder that PostgreSQL's user cannot enter
-//! (`/root` is 0700), data and programs go below `/var/lib/basalt` instead, and a notice says so. The state folder
-//! then holds `postgres.location`, so that a moved project finds its data again; a copied project does not take the
-//! data of its original, because the data remembers where it came from.
+//! Usually they are below the state folder. If root starts the server in a folder that PostgreSQL's user cannot enter
+//! (`/root` has mode 0700), data and programs go below `/var/lib/basalt` instead, and a notice says so. The state folder
+//! then contains `postgres.location`, so that a moved project finds its data again. A copied project does not use the
+//! original's data, because the data records where it came from.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,12 +14,12 @@ use crate::binaries::Binaries;
 use crate::error::EmbeddedError;
 use crate::settings::socket_fits;
 
-/// In the state folder: the folder below `/var/lib/basalt` that stands in for it.
+/// In the state folder: names the folder below `/var/lib/basalt` that replaces it.
 const LOCATION_FILE: &str = "postgres.location";
-/// In that folder: the data folder it stands in for.
+/// In the replacement folder: the data folder that it replaces.
 const ORIGIN_FILE: &str = "origin";
 
-/// The folders, existing and right, except that the data folder itself may be missing.
+/// Existing folders with the right permissions; only the data folder may be missing.
 #[derive(Clone, Debug)]
 pub(super) struct DataDirs {
     pub(super) data_dir: PathBuf,
@@ -27,9 +27,9 @@ pub(super) struct DataDirs {
     pub(super) extensions_dir: PathBuf,
 }
 
-/// What the caller wants.
+/// The configured paths.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct Requested<'a> {
     pub(super) state_dir: &'a Path,
     pub(super) data_dir: &'a Path,
     pub(super) fallback_dir: &'a Path,
@@ -37,26 +37,26 @@ pub(super) struct Wanted<'a> {
 }
 
 impl DataDirs {
-    /// Makes the folders that `account` needs, or finds the ones that stand in for them.
+    /// Creates the folders that `account` needs, or finds their replacements.
     pub(super) fn prepare(
-        wanted: &Wanted<'_>,
+        requested: &Requested<'_>,
         account: &Account,
         notices: &mut Vec<String>,
     ) -> Result<Self, EmbeddedError> {
-        let state_dir = made(wanted.state_dir)?;
-        let wanted_data = canonical_data_dir(wanted.data_dir)?;
+        let state_dir = create_dir(requested.state_dir)?;
+        let wanted_data = canonical_data_dir(requested.data_dir)?;
         let data_parent = wanted_data.parent().unwrap_or(Path::new("/")).to_path_buf();
         let state_closed = closed_to(account, &state_dir, &state_dir)?;
         let data_closed = closed_to(account, &data_parent, &state_dir)?;
-        let stand_in = if state_closed.is_some() || data_closed.is_some() {
-            Some(stand_in(&state_dir, &wanted_data, wanted.fallback_dir)?)
+        let replacement = if state_closed.is_some() || data_closed.is_some() {
+            Some(replacement_for(&state_dir, &wanted_data, requested.fallback_dir)?)
         } else {
             None
         };
-        let data_dir = match (&stand_in, data_closed) {
+        let data_dir = match (&replacement, data_closed) {
             (Some(home), Some(closed)) => {
                 notices.push(format!(
-                    "the data lies in {}, because PostgreSQL runs as {}, which cannot enter {}",
+                    "the data is in {}, because PostgreSQL runs as {}, which cannot enter {}",
                     home.join("postgres").display(),
                     account.describe(),
                     closed.display()
@@ -65,19 +65,19 @@ impl DataDirs {
             }
             _ => wanted_data,
         };
-        let home = match (&stand_in, state_closed) {
+        let home = match (&replacement, state_closed) {
             (Some(home), Some(_)) => home,
             _ => &state_dir,
         };
-        let run_dir = private_run_dir(home, &data_dir, account, wanted.temp_dir)?;
+        let run_dir = private_run_dir(home, &data_dir, account, requested.temp_dir)?;
         let extensions_dir = home.join("extensions");
-        made(&extensions_dir.join("extension"))?;
-        made(&extensions_dir.join("lib"))?;
+        create_dir(&extensions_dir.join("extension"))?;
+        create_dir(&extensions_dir.join("lib"))?;
         Ok(Self { data_dir, run_dir, extensions_dir })
     }
 }
 
-/// Where the data of `wanted` lies now, without making or changing anything.
+/// The current location of the data, without creating or changing anything.
 pub(super) fn current_data_dir(state_dir: &Path, data_dir: &Path) -> PathBuf {
     let here = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_path_buf());
     if here.join("PG_VERSION").exists() {
@@ -87,25 +87,25 @@ pub(super) fn current_data_dir(state_dir: &Path, data_dir: &Path) -> PathBuf {
     moved.map_or(here, |home| home.join("postgres"))
 }
 
-/// The folder, made with its parents if need be, without links.
-fn made(dir: &Path) -> Result<PathBuf, EmbeddedError> {
+/// Creates the folder and its parents if necessary, and returns its canonical path.
+fn create_dir(dir: &Path) -> Result<PathBuf, EmbeddedError> {
     fs::create_dir_all(dir)
         .and_then(|()| dir.canonicalize())
         .map_err(|source| EmbeddedError::io("create the folder", dir, source))
 }
 
-/// The data folder without links, whether it exists yet or not.
+/// The canonical path of the data folder, which may not exist yet.
 fn canonical_data_dir(dir: &Path) -> Result<PathBuf, EmbeddedError> {
     if let Ok(existing) = dir.canonicalize() {
         return Ok(existing);
     }
-    let parent = made(dir.parent().unwrap_or(Path::new("/")))?;
+    let parent = create_dir(dir.parent().unwrap_or(Path::new("/")))?;
     Ok(parent.join(dir.file_name().unwrap_or_default()))
 }
 
 /// The folder that keeps `account` from reaching `dir`, if any.
 ///
-/// Where only the state folder itself is in the way, its group may pass through from now on: its files are 0600.
+/// If only the state folder itself is closed, grants its group the execute bit: its files have mode 0600.
 fn closed_to(account: &Account, dir: &Path, state_dir: &Path) -> Result<Option<PathBuf>, EmbeddedError> {
     let blocked =
         |dir: &Path| account.blocked_at(dir).map_err(|source| EmbeddedError::io("look up", dir, source));
@@ -121,21 +121,21 @@ fn closed_to(account: &Account, dir: &Path, state_dir: &Path) -> Result<Option<P
     blocked(dir)
 }
 
-/// The folder below `fallback` that stands in for `state_dir`, made if need be.
-fn stand_in(state_dir: &Path, data_dir: &Path, fallback: &Path) -> Result<PathBuf, EmbeddedError> {
-    let fallback = made(fallback)?;
+/// The folder below `fallback` that replaces `state_dir`, created if necessary.
+fn replacement_for(state_dir: &Path, data_dir: &Path, fallback: &Path) -> Result<PathBuf, EmbeddedError> {
+    let fallback = create_dir(fallback)?;
     open_to_all(&fallback)?;
     let location = state_dir.join(LOCATION_FILE);
     let recorded = fs::read_to_string(&location).ok().map(|text| PathBuf::from(text.trim()));
     let adopted = recorded.filter(|home| home.starts_with(&fallback) && home.is_dir()).filter(|home| {
         let origin = fs::read_to_string(home.join(ORIGIN_FILE)).unwrap_or_default();
         let origin = Path::new(origin.trim());
-        // Still there and not us: this state folder is a copy.
+        // The original still exists elsewhere, so this state folder is a copy.
         origin == data_dir || !origin.parent().is_some_and(Path::exists)
     });
     let home = match adopted {
         Some(home) => home,
-        None => made(&fallback.join(stand_in_name(state_dir, data_dir)))?,
+        None => create_dir(&fallback.join(replacement_name(state_dir, data_dir)))?,
     };
     open_to_all(&home)?;
     let origin = home.join(ORIGIN_FILE);
@@ -146,15 +146,15 @@ fn stand_in(state_dir: &Path, data_dir: &Path, fallback: &Path) -> Result<PathBu
     Ok(home)
 }
 
-/// `/srv/shop/.basalt` → `shop-` and a hash of the data folder's path.
-fn stand_in_name(state_dir: &Path, data_dir: &Path) -> String {
+/// `/srv/shop/.basalt` becomes `shop-` and a hash of the data folder's path.
+fn replacement_name(state_dir: &Path, data_dir: &Path) -> String {
     let project = state_dir.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     let project: String =
         project.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect();
     format!("{project}-{:016x}", fnv1a(data_dir.as_os_str().as_encoded_bytes()))
 }
 
-/// The programs where `account` can run them: as they are, or copied below `fallback`.
+/// Programs that `account` can run: the found ones, or copies below `fallback`.
 pub(super) async fn reachable_binaries(
     binaries: Binaries,
     account: &Account,
@@ -166,7 +166,7 @@ pub(super) async fn reachable_binaries(
         return Ok(binaries);
     }
     let Some(prefix) = binaries.bin_dir.parent().map(Path::to_path_buf) else { return Ok(binaries) };
-    let fallback = made(fallback)?;
+    let fallback = create_dir(fallback)?;
     open_to_all(&fallback)?;
     let copy = fallback.join(format!("postgresql-{}-{:016x}", binaries.version, fingerprint(&binaries)?));
     if !copy.is_dir() {
@@ -189,14 +189,14 @@ pub(super) async fn reachable_binaries(
     Binaries::probe(&copy.join("bin"), account).await
 }
 
-/// Changes when the programs do: their place, size and time.
+/// A hash of the programs' path, size and modification time.
 fn fingerprint(binaries: &Binaries) -> Result<u64, EmbeddedError> {
     let program = binaries.program("postgres");
     let meta = fs::metadata(&program).map_err(|source| EmbeddedError::io("look up", &program, source))?;
     Ok(fnv1a(format!("{}|{}|{}", program.display(), meta.size(), meta.mtime()).as_bytes()))
 }
 
-/// Copies `bin`, `lib` and `share` into a sibling of `to` and renames it when whole.
+/// Copies `bin`, `lib` and `share` into a sibling of `to`, then renames it.
 fn copy_programs(from: &Path, to: &Path) -> Result<(), EmbeddedError> {
     let parent = to.parent().unwrap_or(Path::new("/"));
     let fresh = tempfile_beside(to);
@@ -209,7 +209,7 @@ fn copy_programs(from: &Path, to: &Path) -> Result<(), EmbeddedError> {
     open_to_all(&fresh)?;
     match fs::rename(&fresh, to) {
         Ok(()) => {}
-        // Another basalt copied the same programs meanwhile.
+        // Another Basalt process copied the same programs in the meantime.
         Err(_) if to.is_dir() => {
             fs::remove_dir_all(&fresh).map_err(|source| EmbeddedError::io("remove", &fresh, source))?;
         }
@@ -249,13 +249,13 @@ fn copy_tree(from: &Path, to: &Path) -> Result<(), EmbeddedError> {
     Ok(())
 }
 
-/// Anyone may pass and read: what lies here is no secret, and the umask of root is often 077.
+/// Makes the folder readable by everyone: nothing in it is secret, and root's umask is often 077.
 fn open_to_all(dir: &Path) -> Result<(), EmbeddedError> {
     fs::set_permissions(dir, Permissions::from_mode(0o755))
         .map_err(|source| EmbeddedError::io("open up the folder", dir, source))
 }
 
-/// A 0700 folder of `account` for the socket: `HOME/run` if the socket's path fits, else below the temporary folder.
+/// A 0700 folder of `account` for the socket: `HOME/run` if the socket's path fits, else in the temporary folder.
 fn private_run_dir(
     home: &Path,
     data_dir: &Path,
@@ -275,7 +275,7 @@ fn private_run_dir(
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed(error)),
     }
-    // In a folder where everyone may write, the name may have been taken by someone else.
+    // In a world-writable folder, another user may have created a folder of this name.
     let meta = fs::symlink_metadata(&run_dir).map_err(failed)?;
     if !meta.is_dir() || (meta.uid() != account.uid() && meta.uid() != Account::Own.uid()) {
         return Err(EmbeddedError::Permission {
@@ -289,14 +289,14 @@ fn private_run_dir(
     Ok(run_dir)
 }
 
-/// Makes a rename in `dir` survive a power failure.
+/// Syncs the folder, so that a rename in it survives a power failure.
 pub(super) fn sync_folder(dir: &Path) -> Result<(), EmbeddedError> {
     fs::File::open(dir)
         .and_then(|folder| folder.sync_all())
         .map_err(|source| EmbeddedError::io("write the folder", dir, source))
 }
 
-/// FNV-1a: names must stay the same from build to build, which the standard hasher does not promise.
+/// FNV-1a: names must be stable across builds, which the standard hasher does not guarantee.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -307,18 +307,18 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    fn wanted<'a>(state: &'a Path, data: &'a Path, fallback: &'a Path) -> Wanted<'a> {
-        Wanted { state_dir: state, data_dir: data, fallback_dir: fallback, temp_dir: Path::new("/tmp") }
+    fn requested<'a>(state: &'a Path, data: &'a Path, fallback: &'a Path) -> Requested<'a> {
+        Requested { state_dir: state, data_dir: data, fallback_dir: fallback, temp_dir: Path::new("/tmp") }
     }
 
     #[test]
-    fn ones_own_folders_lie_below_the_state_folder() {
+    fn own_folders_are_below_the_state_folder() {
         let dir = tempfile::Builder::new().prefix("b").tempdir_in("/tmp").unwrap();
         let state = dir.path().canonicalize().unwrap().join("state");
         let data = state.join("postgres");
         let mut notices = Vec::new();
         let dirs =
-            DataDirs::prepare(&wanted(&state, &data, Path::new("/nowhere")), &Account::Own, &mut notices)
+            DataDirs::prepare(&requested(&state, &data, Path::new("/nowhere")), &Account::Own, &mut notices)
                 .unwrap();
         assert_eq!((dirs.data_dir, dirs.run_dir.clone()), (data, state.join("run")));
         assert_eq!(fs::metadata(dirs.run_dir).unwrap().mode() & 0o777, 0o700);
@@ -330,9 +330,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("x".repeat(90));
         let data = state.join("postgres");
-        let dirs =
-            DataDirs::prepare(&wanted(&state, &data, Path::new("/nowhere")), &Account::Own, &mut Vec::new())
-                .unwrap();
+        let dirs = DataDirs::prepare(
+            &requested(&state, &data, Path::new("/nowhere")),
+            &Account::Own,
+            &mut Vec::new(),
+        )
+        .unwrap();
         assert!(socket_fits(&dirs.run_dir), "{}", dirs.run_dir.display());
         assert!(!dirs.run_dir.starts_with(dir.path()));
         fs::remove_dir(dirs.run_dir).unwrap();
@@ -342,18 +345,18 @@ mod tests {
     fn a_moved_project_keeps_its_data_and_a_copied_one_gets_its_own() {
         let dir = tempfile::tempdir().unwrap();
         let fallback = dir.path().join("var");
-        let state = |project: &str| made(&dir.path().join(project).join(".basalt")).unwrap();
+        let state = |project: &str| create_dir(&dir.path().join(project).join(".basalt")).unwrap();
         let first = state("first");
-        let home = stand_in(&first, &first.join("postgres"), &fallback).unwrap();
-        assert_eq!(stand_in(&first, &first.join("postgres"), &fallback).unwrap(), home);
+        let home = replacement_for(&first, &first.join("postgres"), &fallback).unwrap();
+        assert_eq!(replacement_for(&first, &first.join("postgres"), &fallback).unwrap(), home);
 
         let copy = state("copy");
         fs::copy(first.join(LOCATION_FILE), copy.join(LOCATION_FILE)).unwrap();
-        assert_ne!(stand_in(&copy, &copy.join("postgres"), &fallback).unwrap(), home);
+        assert_ne!(replacement_for(&copy, &copy.join("postgres"), &fallback).unwrap(), home);
 
         fs::rename(dir.path().join("first"), dir.path().join("moved")).unwrap();
         let moved = state("moved");
-        assert_eq!(stand_in(&moved, &moved.join("postgres"), &fallback).unwrap(), home);
+        assert_eq!(replacement_for(&moved, &moved.join("postgres"), &fallback).unwrap(), home);
         assert_eq!(
             fs::read_to_string(home.join(ORIGIN_FILE)).unwrap().trim(),
             moved.join("postgres").to_str().unwrap()
@@ -361,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_the_programs_keeps_links_and_can_be_read_by_all() {
+    fn copied_programs_keep_links_and_are_readable() {
         let dir = tempfile::tempdir().unwrap();
         let from = dir.path().join("native");
         fs::create_dir_all(from.join("bin")).unwrap();
@@ -372,10 +375,10 @@ mod tests {
         std::os::unix::fs::symlink("a.so.1", from.join("lib/a.so")).unwrap();
         let to = dir.path().join("copy");
         copy_programs(&from, &to).unwrap();
-        copy_programs(&from, &to).unwrap_or(()); // the second of two that race
+        copy_programs(&from, &to).unwrap_or(()); // a concurrent copy that loses the race
         assert_eq!(fs::metadata(to.join("bin/postgres")).unwrap().mode() & 0o777, 0o755);
         assert_eq!(fs::metadata(to.join("lib/a.so")).unwrap().mode() & 0o777, 0o644);
         assert!(to.join("lib/a.so").is_symlink());
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "no half copy is left");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "a partial copy remains");
     }
 }

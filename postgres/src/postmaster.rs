@@ -1,4 +1,4 @@
-//! One running PostgreSQL server: spawned, waited for until it takes connections, stopped.
+//! A running PostgreSQL server: start, wait until it accepts connections, stop.
 
 use std::fs;
 use std::io;
@@ -23,34 +23,34 @@ use crate::error::EmbeddedError;
 use crate::log::{Tail, forward};
 use crate::{SUPERUSER, leftover, settings};
 
-/// Recovery after a crash replays at most the log since the last checkpoint; this is far beyond that.
+/// Crash recovery replays at most the log since the last checkpoint, which takes far less than this.
 const READY_LIMIT: Duration = Duration::from_secs(600);
-/// Between two looks at `postmaster.pid`.
+/// Interval between two reads of `postmaster.pid`.
 const READY_POLL: Duration = Duration::from_millis(3);
-/// A start that takes longer is told, and told again.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// Fast shutdown: sessions end at once, then a checkpoint.
+/// Interval of progress messages during a slow start.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(3);
+/// Fast shutdown: sessions end at once, then a checkpoint runs.
 const FAST_LIMIT: Duration = Duration::from_secs(60);
 const IMMEDIATE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Everything a start needs; the same for the first and for every later one.
+/// The parameters of a start, also used for restarts.
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
     pub(super) binaries: Binaries,
     pub(super) account: Account,
     pub(super) dirs: DataDirs,
     pub(super) port: u16,
-    /// False once another program took the port while we were down.
+    /// False once another program has taken the port while PostgreSQL was down.
     pub(super) tcp: bool,
     pub(super) password: SecretString,
     pub(super) durable: bool,
     pub(super) extra: Vec<(String, String)>,
 }
 
-/// The postmasters of this process that run. A plain mutex: held for a copy only.
+/// The running postmasters of this process. The mutex is held only for a copy.
 static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
-/// Asks every PostgreSQL that this process runs to shut down, without waiting. For a program that ends at once.
+/// Signals every PostgreSQL of this process to shut down, without waiting; for a program that exits at once.
 pub fn interrupt_all() {
     for pid in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         interrupt(*pid);
@@ -59,7 +59,7 @@ pub fn interrupt_all() {
 
 fn interrupt(pid: Pid) {
     if let Err(error) = kill_process(pid, Signal::INT) {
-        tracing::debug!(%error, "could not signal PostgreSQL");
+        tracing::debug!(%error, "cannot signal PostgreSQL");
     }
 }
 
@@ -84,10 +84,10 @@ impl Drop for Registered {
 #[derive(Debug)]
 pub(super) struct Postmaster {
     child: Child,
-    /// Until it has been waited for: then its number may be another process's.
+    /// `None` once the process has been waited for, because its pid may then be reused.
     registered: Option<Registered>,
     tail: Tail,
-    /// Ends with the last process that holds the pipe.
+    /// Ends when the last process holding the pipe ends.
     reader: JoinHandle<()>,
 }
 
@@ -106,7 +106,7 @@ impl Launch {
         connect_config(&self.dirs.run_dir, self.port, &self.password)
     }
 
-    /// Starts the server and waits until it takes connections with our password. Processes of an earlier run are ended first.
+    /// Starts the server and waits until it accepts connections with our password. Stops processes of an earlier run first.
     pub(super) async fn start(
         &self,
         progress: &mut (dyn FnMut(&str) + Send),
@@ -159,9 +159,9 @@ impl Launch {
         Ok(Postmaster { child, registered, tail, reader })
     }
 
-    /// PostgreSQL takes the pid in a stale `.s.PGSQL.PORT.lock` for a live server if any process has it now.
+    /// Removes a stale socket: PostgreSQL treats the pid in a stale `.s.PGSQL.PORT.lock` as a live server if any process has it.
     ///
-    /// The port was free a moment ago and the folder is ours, so no live server has this socket.
+    /// The port was free a moment ago and the folder is ours, so no live server uses this socket.
     fn remove_stale_socket(&self) {
         for suffix in ["", ".lock"] {
             let path = self.dirs.run_dir.join(format!(".s.PGSQL.{}{suffix}", self.port));
@@ -169,7 +169,7 @@ impl Launch {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
-                    tracing::debug!(path = %path.display(), %error, "could not remove a stale socket")
+                    tracing::debug!(path = %path.display(), %error, "cannot remove a stale socket")
                 }
             }
         }
@@ -181,7 +181,7 @@ impl Launch {
         progress: &mut (dyn FnMut(&str) + Send),
     ) -> Result<(), EmbeddedError> {
         let started = Instant::now();
-        let mut told = started;
+        let mut reported = started;
         let pid_file = self.dirs.data_dir.join("postmaster.pid");
         let config = self.connect_config();
         loop {
@@ -189,52 +189,52 @@ impl Launch {
                 postmaster.registered = None;
                 return Err(self.failure(postmaster, status).await);
             }
-            if says_ready(&pid_file) {
-                match timeout(PATIENCE, config.connect(NoTls)).await {
+            if is_recorded_ready(&pid_file) {
+                match timeout(PROGRESS_INTERVAL, config.connect(NoTls)).await {
                     Ok(Ok(_)) => return Ok(()),
-                    Ok(Err(error)) if refuses_password(&error) => {
+                    Ok(Err(error)) if is_password_error(&error) => {
                         let data_dir = self.dirs.data_dir.clone();
                         return Err(EmbeddedError::OtherPassword { data_dir });
                     }
                     Ok(Err(error)) => {
-                        tracing::debug!(%error, "PostgreSQL is ready and refused the connection")
+                        tracing::debug!(%error, "PostgreSQL is ready but rejected the connection")
                     }
-                    Err(_) => tracing::debug!("PostgreSQL is ready and did not answer"),
+                    Err(_) => tracing::debug!("PostgreSQL is ready but did not respond"),
                 }
             }
             if started.elapsed() > READY_LIMIT {
                 let reason = format!("not ready after {} s", READY_LIMIT.as_secs());
                 return Err(EmbeddedError::Start { reason });
             }
-            if told.elapsed() > PATIENCE {
-                told = Instant::now();
-                progress("waiting for PostgreSQL (after a crash it first replays its log)");
+            if reported.elapsed() > PROGRESS_INTERVAL {
+                reported = Instant::now();
+                progress("waiting for PostgreSQL (after a crash it replays its log first)");
             }
             sleep(READY_POLL).await;
         }
     }
 
-    /// Why a server that ended at start did so.
+    /// The error for a server that ended during its start.
     async fn failure(&self, postmaster: &mut Postmaster, status: ExitStatus) -> EmbeddedError {
         // The reason may still be in the pipe.
         if timeout(Duration::from_secs(1), &mut postmaster.reader).await.is_err() {
-            tracing::debug!("PostgreSQL's log is still held open");
+            tracing::debug!("another process still holds PostgreSQL's log open");
         }
         let account = self.account.describe();
-        let said = postmaster.tail.text();
-        EmbeddedError::from_output(&said, &self.dirs.data_dir, &account, self.port).unwrap_or_else(|| {
+        let output = postmaster.tail.text();
+        EmbeddedError::from_output(&output, &self.dirs.data_dir, &account, self.port).unwrap_or_else(|| {
             EmbeddedError::Start { reason: format!("{} ({status})", postmaster.tail.reason()) }
         })
     }
 }
 
 impl Postmaster {
-    /// For signals from outside the supervisor; `None` once it has been waited for.
+    /// The pid for signals from outside the supervisor; `None` once the process has been waited for.
     pub(super) fn pid(&self) -> Option<Pid> {
         pid_of(&self.child)
     }
 
-    /// Waits for the end and says how it came.
+    /// Waits for the process to end and describes how it ended.
     pub(super) async fn ended(&mut self) -> String {
         let ended = self.child.wait().await;
         self.registered = None;
@@ -244,14 +244,14 @@ impl Postmaster {
         }
     }
 
-    /// Fast shutdown; immediate when that takes too long; SIGKILL last.
+    /// Fast shutdown, then immediate shutdown, then SIGKILL.
     pub(super) async fn stop(&mut self) {
         for (signal, limit) in
             [(Signal::INT, FAST_LIMIT), (Signal::QUIT, IMMEDIATE_LIMIT), (Signal::KILL, IMMEDIATE_LIMIT)]
         {
             let Some(pid) = self.pid() else { return };
             if let Err(error) = kill_process(pid, signal) {
-                tracing::debug!(%error, "could not signal PostgreSQL");
+                tracing::debug!(%error, "cannot signal PostgreSQL");
             }
             match timeout(limit, self.child.wait()).await {
                 Ok(Ok(status)) => {
@@ -259,15 +259,18 @@ impl Postmaster {
                     tracing::debug!(%status, "PostgreSQL has stopped");
                     return;
                 }
-                Ok(Err(error)) => tracing::warn!(%error, "could not wait for PostgreSQL"),
-                Err(_) => tracing::warn!(limit_s = limit.as_secs(), "PostgreSQL does not stop; insisting"),
+                Ok(Err(error)) => tracing::warn!(%error, "cannot wait for PostgreSQL"),
+                Err(_) => tracing::warn!(
+                    limit_s = limit.as_secs(),
+                    "PostgreSQL did not stop in time; sending a stronger signal"
+                ),
             }
         }
     }
 }
 
 impl Drop for Postmaster {
-    /// A start that is given up half way leaves no server behind.
+    /// Stops the server if the start is cancelled.
     fn drop(&mut self) {
         if let Some(pid) = self.pid() {
             interrupt(pid);
@@ -292,7 +295,7 @@ fn connect_config(run_dir: &Path, port: u16, password: &SecretString) -> tokio_p
     config
 }
 
-/// How to reach the server that `postmaster.pid` in `data_dir` tells of, if it says that it is ready.
+/// Connection settings of the server recorded in `postmaster.pid`, if it is ready.
 pub(super) fn recorded(data_dir: &Path, password: &SecretString) -> Option<tokio_postgres::Config> {
     let text = fs::read_to_string(data_dir.join("postmaster.pid")).ok()?;
     // Lines: pid, data folder, start time, port, socket folder, listen address, shared memory, state.
@@ -302,13 +305,13 @@ pub(super) fn recorded(data_dir: &Path, password: &SecretString) -> Option<tokio
     Some(connect_config(Path::new(run_dir), port.parse().ok()?, password))
 }
 
-/// The eighth line of `postmaster.pid` is the server's state.
-fn says_ready(pid_file: &Path) -> bool {
+/// Whether the eighth line of `postmaster.pid`, the server's state, is `ready`.
+fn is_recorded_ready(pid_file: &Path) -> bool {
     fs::read_to_string(pid_file)
         .is_ok_and(|text| text.lines().nth(7).is_some_and(|state| state.trim() == "ready"))
 }
 
-fn refuses_password(error: &tokio_postgres::Error) -> bool {
+fn is_password_error(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| {
         *code == SqlState::INVALID_PASSWORD || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION
     })

@@ -1,8 +1,8 @@
-//! PostgreSQL's settings: what must hold goes on the command line, what may be tuned into a file.
+//! PostgreSQL's settings: mandatory ones on the command line, tunable ones in a file.
 //!
-//! Nothing overrides the command line, so our log format, ports and durability cannot be lost to an edited
-//! `postgresql.conf`. The rest is `basalt.conf` in the data folder, written anew at each start and included by
-//! `postgresql.conf`; `alter system` and later lines of `postgresql.conf` override it.
+//! The command line takes precedence, so an edited `postgresql.conf` cannot change our log format, ports and durability. The
+//! rest is in `basalt.conf` in the data folder, which is rewritten at each start and included by `postgresql.conf`;
+//! `alter system` and later lines of `postgresql.conf` override it.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
@@ -10,49 +10,49 @@ use std::path::Path;
 use crate::error::EmbeddedError;
 use crate::log::LINE_PREFIX;
 
-/// The port when none is configured: Supabase's local one.
+/// The default port, the same as Supabase's local one.
 pub(super) const FIRST_PORT: u16 = 54_322;
-/// The last one tried.
+/// The last port that is tried.
 const LAST_PORT: u16 = FIRST_PORT + 200;
-/// `sun_path` holds 108 bytes with its closing zero.
+/// `sun_path` has 108 bytes including the final NUL.
 pub(super) const SOCKET_PATH_BYTES: usize = 107;
 
 /// The name of our file in the data folder.
 pub(super) const FILE_NAME: &str = "basalt.conf";
 
-/// `basalt.conf`.
+/// The content of `basalt.conf`.
 pub(super) const FILE: &str = "\
-# Written by basalt at each start. Change a setting with `alter system`, or below the include in postgresql.conf.
+# Written by Basalt at each start. Change a setting with `alter system`, or below the include in postgresql.conf.
 timezone = 'UTC'
 log_timezone = 'UTC'
 max_connections = 100
-# A slot whose reader stays away must not fill the disk.
+# A slot without a reader must not fill the disk.
 max_slot_wal_keep_size = '1GB'
 max_wal_senders = 10
 max_replication_slots = 10
-# Compiling a plan costs more than the short statements of an API run.
+# For the short statements of an API, compiling a plan takes longer than running it.
 jit = off
-# Workers are no children of the backend, and its memory limit is not theirs.
+# A backend's memory limit does not apply to its parallel workers.
 max_parallel_workers_per_gather = 0
 ";
 
-/// What the command line depends on.
+/// The inputs of the command line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inputs<'a> {
     pub(super) major: u32,
     pub(super) run_dir: &'a Path,
     pub(super) extensions_dir: &'a Path,
-    /// In the socket's name, too.
+    /// Also part of the socket's name.
     pub(super) port: u16,
-    /// Whether it also listens on the loopback address.
+    /// Whether to listen on the loopback address too.
     pub(super) tcp: bool,
-    /// False trades every guarantee for speed; tests only.
+    /// False disables durability in exchange for speed; for tests only.
     pub(super) durable: bool,
-    /// Settings of the caller, after ours.
+    /// Additional settings, after ours.
     pub(super) extra: &'a [(String, String)],
 }
 
-/// The `-c name=value` pairs.
+/// The values of the `-c name=value` arguments.
 pub(super) fn command_line(inputs: &Inputs<'_>) -> Vec<String> {
     let switch = if inputs.durable { "on" } else { "off" };
     let mut settings: Vec<(&str, String)> = vec![
@@ -68,7 +68,7 @@ pub(super) fn command_line(inputs: &Inputs<'_>) -> Vec<String> {
         ("log_destination", "stderr".to_owned()),
         ("log_line_prefix", LINE_PREFIX.to_owned()),
         ("lc_messages", "C".to_owned()),
-        // Statements, parameters and row values must not reach the log.
+        // Statements, parameters and row values must not appear in the log.
         ("log_min_error_statement", "panic".to_owned()),
         ("log_statement", "none".to_owned()),
         ("log_error_verbosity", "terse".to_owned()),
@@ -83,12 +83,12 @@ pub(super) fn command_line(inputs: &Inputs<'_>) -> Vec<String> {
     ours.chain(inputs.extra.iter().map(|(name, value)| format!("{name}={value}"))).collect()
 }
 
-/// `unix_socket_directories` is a list: a comma or blank in the path would split it.
+/// Quotes a path for `unix_socket_directories`, a list that a comma or blank would split.
 fn quoted_list_item(path: &Path) -> String {
     format!("\"{}\"", path.display().to_string().replace('"', "\"\""))
 }
 
-/// The configured port if it is free, else the first free one from [`FIRST_PORT`] on that is not below `from`.
+/// The configured port if it is free, else the first free one that is at least [`FIRST_PORT`] and `from`.
 pub(super) fn choose_port(configured: Option<u16>, from: u16) -> Result<u16, EmbeddedError> {
     let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     match configured {
@@ -100,7 +100,7 @@ pub(super) fn choose_port(configured: Option<u16>, from: u16) -> Result<u16, Emb
     }
 }
 
-/// Whether PostgreSQL's socket in `run_dir` has a name the kernel takes, for any port.
+/// Whether the path of PostgreSQL's socket in `run_dir` is short enough for the kernel, for any port.
 pub(super) fn socket_fits(run_dir: &Path) -> bool {
     run_dir.as_os_str().len() + "/.s.PGSQL.65535".len() <= SOCKET_PATH_BYTES
 }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_taken_port_is_refused_when_configured_and_skipped_when_not() {
+    fn port_in_use_is_error_or_skipped() {
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = taken.local_addr().unwrap().port();
         assert!(matches!(choose_port(Some(port), 0), Err(EmbeddedError::PortTaken { .. })));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn socket_paths_are_measured_with_the_longest_port() {
+    fn socket_path_limit_assumes_longest_port() {
         let fits = "/".repeat(SOCKET_PATH_BYTES - 15);
         assert!(socket_fits(Path::new(&fits)));
         assert!(!socket_fits(Path::new(&format!("{fits}x"))));

@@ -1,4 +1,4 @@
-//! The task that keeps PostgreSQL up: it alone waits for the child, starts it again and stops it.
+//! The task that keeps PostgreSQL running. It alone waits for the child, restarts it and stops it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,32 +11,32 @@ use tokio_util::sync::CancellationToken;
 use crate::error::EmbeddedError;
 use crate::postmaster::{Launch, Postmaster};
 
-/// The first pause before a restart; it doubles up to [`LONGEST_PAUSE`].
+/// The delay before the first restart; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// After this long without a crash the pause starts over.
-const CALM: Duration = Duration::from_secs(60);
+/// The delay is reset after this long without a crash.
+const STABLE_AFTER: Duration = Duration::from_secs(60);
 
-/// What the embedded PostgreSQL is doing.
+/// The state of the embedded PostgreSQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It takes connections.
+    /// It accepts connections.
     Ready,
-    /// It ended and is being started again.
+    /// It ended and is being restarted.
     Restarting {
-        /// 1 for the first try since it was last calm.
+        /// Number of the attempt since PostgreSQL was last stable, from 1.
         attempt: u32,
-        /// How it ended, or why the last try failed.
+        /// How it ended, or why the last attempt failed.
         reason: String,
     },
-    /// It was stopped for good.
+    /// It was stopped permanently.
     Stopped,
 }
 
-/// The child's pid while it runs, for a last signal when the owner is dropped without a stop.
+/// The child's pid while it runs, to signal it when the owner is dropped without a stop.
 ///
-/// A plain mutex: held for a copy only. The child stays unreaped as long as its pid is in here, so the number
-/// cannot belong to anyone else.
+/// The mutex is held only for a copy. The child is not reaped while its pid is stored here, so the pid cannot belong to
+/// another process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PidSlot(Arc<Mutex<Option<Pid>>>);
 
@@ -50,7 +50,7 @@ impl PidSlot {
     }
 }
 
-/// Keeps the server up until `stop`, then stops it.
+/// Keeps the server running until `stop`, then stops it.
 pub(super) async fn keep(
     mut launch: Launch,
     mut postmaster: Postmaster,
@@ -69,12 +69,12 @@ pub(super) async fn keep(
         };
         let Some(reason) = ended else { break };
         pid.set(None);
-        if up_since.elapsed() >= CALM {
+        if up_since.elapsed() >= STABLE_AFTER {
             back_off = BackOff::default();
         }
         let restarted = tokio::select! {
             restarted = restart(&mut launch, &state, &mut back_off, reason) => Some(restarted),
-            // A start that is dropped half way only signals its server; its end is waited for below.
+            // Cancelling a start only signals its server; `end_half_started` waits for its end.
             () = stop.cancelled() => None,
         };
         let Some(next) = restarted else {
@@ -89,10 +89,10 @@ pub(super) async fn keep(
     state.send_replace(State::Stopped);
 }
 
-/// Tries until the server runs again.
+/// Retries until the server runs again.
 ///
-/// The number of the port is in the socket's name, which every pool knows, so it stays. If another program took the
-/// port meanwhile, the server does without: requests go through the socket.
+/// The port stays the same, because it is part of the socket's name, which every pool knows. If another program has
+/// taken the port, the server listens on the socket only, which is what requests use.
 async fn restart(
     launch: &mut Launch,
     state: &watch::Sender<State>,
@@ -101,28 +101,28 @@ async fn restart(
 ) -> Postmaster {
     loop {
         let pause = back_off.next();
-        tracing::warn!(%reason, attempt = back_off.attempt, pause_ms = pause.as_millis(), "PostgreSQL ended; starting it again");
+        tracing::warn!(%reason, attempt = back_off.attempt, pause_ms = pause.as_millis(), "PostgreSQL ended; restarting it");
         state.send_replace(State::Restarting { attempt: back_off.attempt, reason });
         sleep(pause).await;
         match launch.start(&mut |step| tracing::info!("{step}")).await {
             Ok(postmaster) => {
-                tracing::info!("PostgreSQL runs again");
+                tracing::info!("PostgreSQL is running again");
                 return postmaster;
             }
             Err(EmbeddedError::PortTaken { port }) if launch.tcp => {
                 launch.tcp = false;
                 reason =
-                    format!("port {port} was taken meanwhile; going on without it, through the socket alone");
+                    format!("port {port} is now in use by another program; continuing with the socket only");
             }
             Err(error) => reason = error.to_string(),
         }
     }
 }
 
-/// Ends a server whose start was given up half way.
+/// Stops a server whose start was cancelled.
 async fn end_half_started(launch: &Launch) {
     if let Err(error) = super::leftover::end_all(&launch.dirs.data_dir, &mut |_| {}).await {
-        tracing::warn!(%error, "PostgreSQL could not be stopped");
+        tracing::warn!(%error, "cannot stop PostgreSQL");
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pause_doubles_up_to_its_limit() {
+    fn pause_doubles_up_to_limit() {
         let mut back_off = BackOff::default();
         let pauses: Vec<u128> = (0..8).map(|_| back_off.next().as_millis()).collect();
         assert_eq!(pauses, [100, 200, 400, 800, 1600, 3200, 5000, 5000]);

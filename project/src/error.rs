@@ -1,42 +1,41 @@
-//! What can be wrong with a project's files, in words for the person who wrote them: file, line, PostgreSQL's message
-//! and hint.
+//! Errors in a project's files, for the person who wrote them: file, line, and PostgreSQL's message and hint.
 
 use std::path::PathBuf;
 
 use basalt_pg::pg_error::{DriverError, PgError};
 
-/// Why a project could not be applied. What was applied before stays.
+/// Why a project could not be applied. Files applied before stay applied.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
     /// The folder does not exist.
-    #[error("{} is no folder; set project.dir or --project to the folder that holds migrations/", dir.display())]
+    #[error("{} is not a folder; set project.dir or --project to the folder that contains migrations/", dir.display())]
     NoFolder {
-        /// As configured.
+        /// The configured path.
         dir: PathBuf,
     },
-    /// The folder holds `supabase/config.toml`.
-    #[error("{} is a Supabase project; this release applies only projects with migrations/NNNN_name.sql", dir.display())]
+    /// The folder contains `supabase/config.toml`.
+    #[error("{} is a Supabase project; this release supports only projects with migrations/NNNN_name.sql", dir.display())]
     SupabaseLayout {
-        /// As configured.
+        /// The configured path.
         dir: PathBuf,
     },
-    /// A file could not be read.
+    /// A file cannot be read.
     #[error("{file}: {source}")]
     Read {
         /// Relative to the project.
         file: String,
-        /// The system's reason.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A file's name does not follow the rule.
+    /// A file's name is invalid.
     #[error("{file}: {rule}")]
     Name {
         /// Relative to the project.
         file: String,
-        /// The rule.
+        /// The naming rule.
         rule: &'static str,
     },
-    /// Two migrations carry one number.
+    /// Two migrations have the same number.
     #[error("{first} and {second} have the same number; give the newer one the next free number")]
     SameNumber {
         /// Relative to the project.
@@ -44,17 +43,17 @@ pub enum ProjectError {
         /// Relative to the project.
         second: String,
     },
-    /// A migration that had been applied is not what it was.
+    /// An applied migration was changed.
     #[error(
-        "{file} was changed after it had been applied to this database; undo the change and put it into a new migration"
+        "{file} was changed after being applied to this database; revert the change and put it into a new migration"
     )]
     Changed {
         /// Relative to the project.
         file: String,
     },
-    /// Another tool has applied versions of new migrations and recorded them in the history that is shared with it.
+    /// Another tool has applied new migrations and recorded them in the shared history.
     #[error(
-        "another tool, such as `supabase db push`, has applied {} to this database, and a second time would fail; to record as applied what it has applied, \
+        "another tool, such as `supabase db push`, has already applied {} to this database; to record these migrations as applied, \
          run: basalt migrate --adopt",
         .files.join(", ")
     )]
@@ -62,12 +61,12 @@ pub enum ProjectError {
         /// Relative to the project, in order.
         files: Vec<String>,
     },
-    /// A new migration comes before one that is applied already.
-    #[error("{file} is new but comes before {applied}, which is applied already; give it a higher number")]
+    /// A new migration precedes an applied one.
+    #[error("{file} is new but precedes {applied}, which is already applied; give it a higher number")]
     OutOfOrder {
         /// Relative to the project.
         file: String,
-        /// The last applied one.
+        /// The last applied migration.
         applied: String,
     },
     /// A statement cannot run inside the file's transaction.
@@ -77,52 +76,52 @@ pub enum ProjectError {
         file: String,
         /// One-based.
         line: usize,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
-    /// PostgreSQL refused a statement; the file was rolled back.
+    /// PostgreSQL rejected a statement; the file was rolled back.
     #[error("{0}")]
     Statement(Box<StatementError>),
-    /// A policy test file is not understood.
+    /// A policy test file is invalid.
     #[error("{file}: {message}")]
     TestFile {
         /// Relative to the project.
         file: String,
-        /// What is wrong with it.
+        /// The problem.
         message: String,
     },
-    /// Types were asked for, and no schema was named.
-    #[error("no schema was named; name at least one with --schema")]
+    /// No schema was given for generated types.
+    #[error("no schema given; use --schema at least once")]
     NoSchemas,
-    /// A named schema does not exist.
-    #[error("the database has no schema {schema}")]
+    /// A given schema does not exist.
+    #[error("schema {schema} does not exist in the database")]
     NoSchema {
-        /// As named.
+        /// The schema's name.
         schema: String,
     },
     /// Another server is applying a project to this database.
     #[error(
-        "another server has been applying a project to this database for over a minute; try again when it is done"
+        "another server has been applying a project to this database for more than a minute; try again when it has finished"
     )]
     Busy,
-    /// A query of our own failed.
-    #[error("reading what was applied before: {0}")]
+    /// One of our own queries failed.
+    #[error("cannot read the applied files from the database: {0}")]
     Postgres(#[source] Box<PgError>),
-    /// The connection broke; the driver's text.
-    #[error("the connection to the database broke: {0}")]
+    /// The connection was lost; the driver's message.
+    #[error("the connection to the database was lost: {0}")]
     Connection(String),
 }
 
-/// A statement of a project's file that PostgreSQL refused.
+/// A statement of a project's file that PostgreSQL rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatementError {
     /// Relative to the project.
     pub file: String,
-    /// One-based line of the file: where PostgreSQL points to, else where the statement begins.
+    /// One-based line in the file: the error's position if PostgreSQL reports one, else the start of the statement.
     pub line: usize,
-    /// Which statement of the file, from one.
+    /// One-based number of the statement in the file.
     pub statement: usize,
-    /// What PostgreSQL said.
+    /// PostgreSQL's error.
     pub error: PgError,
 }
 

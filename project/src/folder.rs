@@ -1,4 +1,4 @@
-//! The files of a project, read and checked for their names.
+//! Reads the files of a project and checks their names.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -7,7 +7,7 @@ use basalt_pg::system_migrations::sha256_hex;
 
 use crate::error::ProjectError;
 
-/// What a file is for; the words of `basalt.project_files.kind`.
+/// The kind of a file, stored in `basalt.project_files.kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Migration,
@@ -36,7 +36,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// `0003` and `plans` of `migrations/0003_plans.sql`; the stem and nothing of any other.
+    /// `0003` and `plans` of `migrations/0003_plans.sql`; for other names, the stem and an empty name.
     pub(crate) fn version_and_name(&self) -> (&str, &str) {
         let stem = self.stem();
         stem.split_once('_').unwrap_or((stem, ""))
@@ -49,12 +49,12 @@ impl File {
     }
 }
 
-/// All of a project's SQL.
+/// All SQL files of a project.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
-    /// By number.
+    /// Sorted by number.
     pub(crate) migrations: Vec<File>,
-    /// By name.
+    /// Sorted by name.
     pub(crate) policies: Vec<File>,
     pub(crate) seed: Option<File>,
 }
@@ -65,7 +65,7 @@ impl Files {
         for file in &migrations {
             check_migration_name(file)?;
         }
-        // Numbers may differ in length: 10000 comes after 9999.
+        // Sorted numerically: 10000 comes after 9999.
         migrations.sort_by_key(number);
         for pair in migrations.windows(2) {
             if let [first, second] = pair
@@ -87,7 +87,7 @@ impl Files {
     }
 }
 
-/// The version's digits without leading zeros, the longer number being the greater.
+/// A sort key for the version: its digits without leading zeros, longer numbers last.
 fn number(file: &File) -> (usize, String) {
     let digits = file.version_and_name().0.trim_start_matches('0').to_owned();
     (digits.len(), digits)
@@ -108,7 +108,7 @@ fn check_migration_name(file: &File) -> Result<(), ProjectError> {
     })
 }
 
-/// The `.sql` files directly in a folder, by name; none when the folder does not exist.
+/// The `.sql` files directly in a folder, sorted by name; empty if the folder does not exist.
 fn read_folder(dir: &Path, folder: &str, kind: Kind) -> Result<Vec<File>, ProjectError> {
     let unreadable = |source| ProjectError::Read { file: folder.to_owned(), source };
     let entries = match std::fs::read_dir(dir.join(folder)) {
@@ -119,7 +119,7 @@ fn read_folder(dir: &Path, folder: &str, kind: Kind) -> Result<Vec<File>, Projec
     let mut names = Vec::new();
     for entry in entries {
         let entry = entry.map_err(unreadable)?;
-        // Follows links: a shared migration may be one.
+        // Follows symbolic links, because a shared migration may be one.
         let is_file = entry.path().is_file();
         let name = entry.file_name();
         match name.to_str() {
@@ -140,8 +140,8 @@ fn read_file(dir: &Path, path: &str, kind: Kind) -> Result<File, ProjectError> {
             .map_err(|_| std::io::Error::new(ErrorKind::InvalidData, "the file is not UTF-8 text"))
     };
     let sql = read().map_err(|source| ProjectError::Read { file: path.to_owned(), source })?;
-    // Editors on other systems begin a file with a byte order mark, which PostgreSQL takes for a syntax error; and a
-    // checkout with CRLF must not look like a changed migration.
+    // Some editors start a file with a byte order mark, which PostgreSQL rejects as a syntax error; and a checkout with
+    // CRLF must not count as a changed migration.
     let sql = sql.strip_prefix('\u{feff}').unwrap_or(&sql).replace("\r\n", "\n");
     let sha256 = sha256_hex(sql.as_bytes());
     Ok(File { path: path.to_owned(), kind, sql, sha256 })
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_digits_and_lower_case() {
+    fn accepts_valid_migration_names_only() {
         for good in ["migrations/0001_a.sql", "migrations/20250118093000_add_x2.sql"] {
             check_migration_name(&file(good)).unwrap();
         }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_by_number_and_not_by_text() {
+    fn migrations_sort_by_number() {
         assert!(number(&file("migrations/9999_z.sql")) < number(&file("migrations/10000_a.sql")));
         assert_eq!(number(&file("migrations/00001_z.sql")), number(&file("migrations/0001_a.sql")));
     }

@@ -15,17 +15,17 @@ use std::path::{Path, PathBuf};
 pub use error::ProjectError;
 pub use migrate::{MigrateOptions, Report};
 
-/// A folder with an application's SQL. Files are read when they are needed, not when it is opened.
+/// A folder with an application's SQL. Files are read when needed, not when the folder is opened.
 #[derive(Debug, Clone)]
 pub struct Project {
     dir: PathBuf,
 }
 
 impl Project {
-    /// A folder in our own layout. One without `migrations/`, `policies/` and `seed.sql` is an empty project.
+    /// Opens a folder in Basalt's layout. Without `migrations/`, `policies/` and `seed.sql` it is an empty project.
     ///
     /// # Errors
-    /// The folder does not exist, or holds a Supabase project.
+    /// The folder does not exist, or contains a Supabase project.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self, ProjectError> {
         let dir = dir.into();
         if !dir.is_dir() {
@@ -37,7 +37,7 @@ impl Project {
         Ok(Self { dir })
     }
 
-    /// Where it lies.
+    /// The path of the folder.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir

@@ -1,9 +1,9 @@
-//! Brings a database up to a project's files: migrations in order and once, policies when something is new, the seed on
-//! a new database. Several servers may start at once: the first takes an advisory lock, the others find it done.
+//! Applies a project to a database: migrations in order and once, policies if a file is new or changed, the seed on a
+//! new database. Several servers may start at once: the first takes an advisory lock, and the others find the work done.
 //!
-//! What is new is [`mod@plan`]'s to say. Each file is one transaction, its record included, run as the project's owner (`basalt.project_owner()`: role
-//! `postgres`), so that objects belong to it and default privileges hold. The policy files are one transaction
-//! together: at no moment is a table open or closed by halves.
+//! [`mod@plan`] decides what to apply. Each file runs in one transaction together with its record, as the project's owner (`basalt.project_owner()`, the
+//! role `postgres`), so that objects belong to it and default privileges apply. All policy files share one transaction, so
+//! that no table is ever left with only some of its policies.
 
 mod plan;
 
@@ -20,29 +20,29 @@ use plan::{Applied, Plan};
 /// What to do besides migrations and policies. `seed.sql` never runs twice on one database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MigrateOptions {
-    /// Run `seed.sql` on a database that this project is applied to for the first time: development.
+    /// Run `seed.sql` on a database without any of the project's migrations; for development.
     pub seed: bool,
-    /// With `seed`: also on a database that is not new any more, unless it has run before: `migrate --seed`.
+    /// With `seed`: also run it on a database that is not new, unless it has run there before; for `migrate --seed`.
     pub seed_existing: bool,
-    /// Record migrations that another tool has applied, instead of refusing: `migrate --adopt`.
+    /// Record migrations that another tool has applied instead of failing; for `migrate --adopt`.
     pub adopt: bool,
 }
 
-/// What was done. All empty when there was nothing to do.
+/// What was applied. Empty if there was nothing to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Applied migrations, relative paths, in order.
+    /// Applied migrations as relative paths, in order.
     pub migrations: Vec<String>,
-    /// Policy files that ran: all of them, or none.
+    /// Applied policy files: all of them, or none.
     pub policies: Vec<String>,
     /// Whether the seed ran.
     pub seeded: bool,
-    /// Files that were applied to this database once and are not in the folder: an older checkout, or a deletion,
-    /// which undoes nothing.
+    /// Files that were applied to this database earlier and are missing in the folder: the checkout is older, or they were
+    /// deleted, which undoes nothing.
     pub missing: Vec<String>,
 }
 
-/// "BasaltPr" as bytes; core's system migrations have another.
+/// "BasaltPr" as bytes; the system migrations use another key.
 const LOCK_KEY: i64 = 0x4261_7361_6c74_5072;
 const LOCK_WAIT: Duration = Duration::from_secs(60);
 
@@ -54,7 +54,7 @@ create table if not exists supabase_migrations.schema_migrations (
   statements text[]
 )";
 
-/// One statement for each policy of a table.
+/// Generates a DROP POLICY statement for each policy of a table.
 const POLICIES: &str = "
 select format('drop policy %I on %I.%I', p.polname, n.nspname, c.relname)
 from pg_catalog.pg_policy p
@@ -63,11 +63,11 @@ join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where n.nspname = $1 and c.relname = $2";
 
 impl Project {
-    /// Applies what is new. `progress` hears a few words before each step. `client` is an admin connection after core's
-    /// system migrations; of its settings only the defaults survive.
+    /// Applies new files. Calls `progress` with a short message before each step. `client` is an admin connection after the
+    /// system migrations; its session settings are reset.
     ///
     /// # Errors
-    /// A file cannot be read, is misnamed, was changed after it had been applied, or PostgreSQL refuses a statement.
+    /// A file cannot be read, has an invalid name, was changed after being applied, or PostgreSQL rejects a statement.
     /// Files applied before the faulty one stay applied.
     pub async fn migrate(
         &self,
@@ -82,8 +82,8 @@ impl Project {
         }
         lock(client, &mut progress).await?;
         let outcome = apply(client, &files, options, &mut progress).await;
-        // The lock ends with the session as well; a failure here must not hide the first one. A file may have left
-        // session settings behind (`set search_path …` in a dump).
+        // The lock also ends with the session, so report a failure here only if there was none before. A file may have changed
+        // session settings (`set search_path …` in a dump).
         let cleaned = client
             .batch_execute(&format!(
                 "reset role; reset all; select pg_catalog.pg_advisory_unlock({LOCK_KEY})"
@@ -96,25 +96,25 @@ impl Project {
 }
 
 impl Project {
-    /// How many migrations the database has and how many a start would apply. Changes nothing; the database may be new.
+    /// The number of applied migrations, and of those that the next start would apply. Read-only; the database may be new.
     ///
     /// # Errors
-    /// What [`Project::migrate`] would find before its first statement.
+    /// The errors that [`Project::migrate`] finds before its first statement.
     pub async fn check(&self, client: &Client) -> Result<(usize, usize), ProjectError> {
         const HAS_RECORDS: &str = "select pg_catalog.to_regclass('basalt.project_files') is not null";
         let files = Files::read(&self.dir)?;
         let has_records: bool = client.query_one(HAS_RECORDS, &[]).await?.try_get(0)?;
         let applied = if has_records { read_applied(client).await? } else { Applied::new() };
         let plan = Plan::make(&files, &applied, &MigrateOptions::default())?;
-        refuse_applied(&applied_elsewhere(client, &plan).await?)?;
+        reject_applied(&applied_elsewhere(client, &plan).await?)?;
         Ok((files.migrations.len() - plan.migrations.len(), plan.migrations.len()))
     }
 
-    /// Applies all policy files, whether or not they are new: what was changed in the database by hand is undone. `progress`
+    /// Applies all policy files, changed or not, which reverts manual changes in the database. `progress`
     /// as in [`Project::migrate`]. Returns the files.
     ///
     /// # Errors
-    /// As [`Project::migrate`]; nothing is changed then.
+    /// As for [`Project::migrate`]; nothing is changed then.
     pub async fn apply_policies(
         &self,
         client: &mut Client,
@@ -134,7 +134,7 @@ impl Project {
     }
 }
 
-/// Under the lock: what was applied is read again, because the server that held the lock before may have applied everything.
+/// Runs under the lock. Reads the applied files again, because the previous holder of the lock may have applied everything.
 async fn apply(
     client: &mut Client,
     files: &Files,
@@ -144,7 +144,7 @@ async fn apply(
     let mut plan = Plan::make(files, &read_applied(client).await?, options)?;
     let elsewhere = applied_elsewhere(client, &plan).await?;
     if !options.adopt {
-        refuse_applied(&elsewhere)?;
+        reject_applied(&elsewhere)?;
     } else if !elsewhere.is_empty() {
         let transaction = client.transaction().await?;
         for file in &elsewhere {
@@ -163,7 +163,7 @@ async fn apply(
             transaction.batch_execute(HISTORY).await?;
         }
         let statements = statements::run(&transaction, &file.path, &file.sql).await?;
-        settle(&transaction, file, statements.len()).await?;
+        check_constraints(&transaction, file, statements.len()).await?;
         become_admin(&transaction).await?;
         let (version, name) = file.version_and_name();
         transaction
@@ -174,7 +174,7 @@ async fn apply(
             .await?;
         record(&transaction, file).await?;
         if let (true, Some(seed)) = (plan.is_new && index == 0, plan.seed) {
-            // A server that dies before the seed has run finds here that it is still to come.
+            // Recorded as pending, so that it still runs if the server crashes before the seed.
             transaction
                 .execute(
                     "insert into basalt.project_files (path, kind) values ($1, $2)",
@@ -192,7 +192,7 @@ async fn apply(
         progress(&format!("applying {}", seed.path));
         let transaction = begin(client, &owner).await?;
         let count = statements::run(&transaction, &seed.path, &seed.sql).await?.len();
-        settle(&transaction, seed, count).await?;
+        check_constraints(&transaction, seed, count).await?;
         become_admin(&transaction).await?;
         record(&transaction, seed).await?;
         transaction.commit().await?;
@@ -202,7 +202,7 @@ async fn apply(
     Ok(plan.report(&migrations, &policies, seeded))
 }
 
-fn refuse_applied(elsewhere: &[&File]) -> Result<(), ProjectError> {
+fn reject_applied(elsewhere: &[&File]) -> Result<(), ProjectError> {
     if elsewhere.is_empty() {
         return Ok(());
     }
@@ -210,7 +210,7 @@ fn refuse_applied(elsewhere: &[&File]) -> Result<(), ProjectError> {
     Err(ProjectError::AppliedElsewhere { files })
 }
 
-/// New migrations whose versions the database has. Other tools record what they apply in `supabase_migrations.schema_migrations`, but not in our own table.
+/// New migrations whose versions the database already has. Other tools record what they apply in `supabase_migrations.schema_migrations` only.
 async fn applied_elsewhere<'a>(client: &Client, plan: &Plan<'a>) -> Result<Vec<&'a File>, ProjectError> {
     const HAS_HISTORY: &str =
         "select pg_catalog.to_regclass('supabase_migrations.schema_migrations') is not null";
@@ -234,7 +234,7 @@ async fn applied_elsewhere<'a>(client: &Client, plan: &Plan<'a>) -> Result<Vec<&
     Ok(files)
 }
 
-/// All policy files in one transaction.
+/// Applies all policy files in one transaction.
 async fn apply_policies(client: &mut Client, owner: &str, files: &[&File]) -> Result<(), ProjectError> {
     let transaction = begin(client, owner).await?;
     for file in files {
@@ -244,13 +244,13 @@ async fn apply_policies(client: &mut Client, owner: &str, files: &[&File]) -> Re
     for file in files {
         record(&transaction, file).await?;
     }
-    // Event triggers say so as well, but only a superuser can have them.
+    // Event triggers do this as well, but only a superuser can create them.
     transaction.batch_execute("notify pgrst, 'reload schema'").await?;
     transaction.commit().await?;
     Ok(())
 }
 
-/// The table that a policy file is about: `schema.table`.
+/// The table of a policy file, as `schema.table`.
 pub(crate) fn policy_table(file: &File) -> String {
     let (schema, table) = file.stem().split_once('.').unwrap_or(("public", file.stem()));
     format!("{schema}.{table}")
@@ -261,16 +261,16 @@ pub(crate) fn policy_stem(table: &str) -> &str {
     table.strip_prefix("public.").unwrap_or(table)
 }
 
-/// What a policy file no longer says is gone: its table's policies are dropped first.
+/// Applies a policy file. Drops the table's policies first, so that policies removed from the file disappear.
 pub(crate) async fn run_policy_file(transaction: &Transaction<'_>, file: &File) -> Result<(), ProjectError> {
     let table = policy_table(file);
     let (schema, table) = table.split_once('.').unwrap_or_default();
     for row in transaction.query(POLICIES, &[&schema, &table]).await? {
         let drop: String = row.try_get(0)?;
-        transaction.batch_execute(&drop).await.map_err(|error| refused(file, 1, 1, error))?;
+        transaction.batch_execute(&drop).await.map_err(|error| statement_error(file, 1, 1, error))?;
     }
     let count = statements::run(transaction, &file.path, &file.sql).await?.len();
-    settle(transaction, file, count).await
+    check_constraints(transaction, file, count).await
 }
 
 async fn read_applied(client: &Client) -> Result<Applied, ProjectError> {
@@ -278,9 +278,9 @@ async fn read_applied(client: &Client) -> Result<Applied, ProjectError> {
     rows.iter().map(|row| Ok((row.try_get(0)?, (row.try_get(1)?, row.try_get(2)?)))).collect()
 }
 
-/// A transaction as the project's owner, with the search path that upstream gives to role `postgres`.
+/// Begins a transaction as the project's owner, with the search path that Supabase gives the role `postgres`.
 pub(crate) async fn begin<'a>(client: &'a mut Client, owner: &str) -> Result<Transaction<'a>, ProjectError> {
-    // What the file before set for the session must not reach this one.
+    // Undo session settings of the previous file.
     client.batch_execute("reset role; reset all").await?;
     let transaction = client.transaction().await?;
     transaction
@@ -293,7 +293,7 @@ pub(crate) async fn begin<'a>(client: &'a mut Client, owner: &str) -> Result<Tra
     Ok(transaction)
 }
 
-/// Back to the connection's own role, for our records.
+/// Switches back to the connection's own role, to write our records.
 async fn become_admin(transaction: &Transaction<'_>) -> Result<(), ProjectError> {
     Ok(transaction.batch_execute("set local role none").await?)
 }
@@ -309,16 +309,20 @@ async fn record(transaction: &Transaction<'_>, file: &File) -> Result<(), Projec
     Ok(())
 }
 
-/// Lets deferred constraints speak while the error can still be laid at the file's door.
-async fn settle(transaction: &Transaction<'_>, file: &File, count: usize) -> Result<(), ProjectError> {
+/// Checks deferred constraints now, so that an error can be attributed to this file.
+async fn check_constraints(
+    transaction: &Transaction<'_>,
+    file: &File,
+    count: usize,
+) -> Result<(), ProjectError> {
     let last_line = file.sql.trim_end().lines().count();
     transaction
         .batch_execute("set constraints all immediate")
         .await
-        .map_err(|error| refused(file, last_line, count, error))
+        .map_err(|error| statement_error(file, last_line, count, error))
 }
 
-fn refused(file: &File, line: usize, statement: usize, error: tokio_postgres::Error) -> ProjectError {
+fn statement_error(file: &File, line: usize, statement: usize, error: tokio_postgres::Error) -> ProjectError {
     match DriverError::from(error) {
         DriverError::Postgres(error) => ProjectError::Statement(Box::new(StatementError {
             file: file.path.clone(),

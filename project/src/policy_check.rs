@@ -1,5 +1,5 @@
-//! `basalt policies check`: what usually goes wrong with rights, found in the catalog of a database that the project is
-//! applied to.
+//! `basalt policies check`: finds common mistakes in grants and policies, from the catalog of a database with the project
+//! applied.
 
 mod expression;
 
@@ -14,29 +14,29 @@ use crate::folder::Files;
 use crate::{Project, migrate};
 use expression::Expression;
 
-/// What kind of fault it is.
+/// The kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// A table of an exposed schema or of a service without row-level security.
+    /// A table in an exposed schema or of a service has no row-level security.
     TableWithoutRls,
-    /// A policy for PUBLIC: it names no role.
+    /// A policy names no role, so it applies to PUBLIC.
     PolicyWithoutRole,
-    /// A function of the request that is called for each row.
+    /// A policy calls a function per row although its result is constant within a request.
     CallPerRow,
-    /// A column that a policy looks rows up by, without an index.
+    /// A policy searches rows by a column without an index.
     UnindexedColumn,
-    /// A security definer function without its own `search_path`.
+    /// A SECURITY DEFINER function has no `search_path` of its own.
     FunctionWithoutSearchPath,
-    /// A view of an exposed schema that runs with its owner's rights.
-    ViewOfItsOwner,
-    /// Rights in the database that are not those of the policy files.
+    /// A view in an exposed schema runs with its owner's rights.
+    OwnerRightsView,
+    /// Grants or policies in the database differ from the policy files.
     Drift,
-    /// A policy that can never allow anything.
-    NeverHolds,
+    /// A policy that never allows anything.
+    NeverAllows,
 }
 
 impl Rule {
-    /// The word in brackets behind each finding.
+    /// The rule's name, printed in brackets after each finding.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,39 +45,39 @@ impl Rule {
             Self::CallPerRow => "call-per-row",
             Self::UnindexedColumn => "unindexed-column",
             Self::FunctionWithoutSearchPath => "function-without-search-path",
-            Self::ViewOfItsOwner => "view-without-security-invoker",
+            Self::OwnerRightsView => "view-without-security-invoker",
             Self::Drift => "drift",
-            Self::NeverHolds => "never-holds",
+            Self::NeverAllows => "never-holds",
         }
     }
 }
 
-/// A fault.
+/// A problem found by the check.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// The table, view or function, with its schema.
-    pub place: String,
-    /// The kind.
+    pub object: String,
+    /// The rule that was violated.
     pub rule: Rule,
-    /// What is wrong, why it matters, what to do.
+    /// The problem, its effect and the remedy.
     pub message: String,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} [{}]", self.place, self.message, self.rule.name())
+        write!(f, "{}: {} [{}]", self.object, self.message, self.rule.name())
     }
 }
 
-/// A table's right, in words.
+/// A table with one of its grants or policies, as text.
 type Right = (String, String);
 
 impl Project {
-    /// Looks for faults in the rights of a database. `exposed` are the schemas that the REST API serves. For the comparison with the policy files,
-    /// these run in a transaction that is rolled back: their tables are locked for that moment.
+    /// Checks the grants and policies of a database. `exposed` are the schemas that the REST API serves. To compare the database with the policy files,
+    /// these are applied in a transaction that is rolled back, which briefly locks their tables.
     ///
     /// # Errors
-    /// A policy file cannot be read or is refused, another transaction holds a table for over five seconds, or the
+    /// A policy file cannot be read or applied, another transaction locks a table for more than five seconds, or the
     /// connection breaks.
     pub async fn check_policies(
         &self,
@@ -107,14 +107,14 @@ async fn relations(
             let message = "has no row-level security, so every granted row is readable: add `alter table … enable row level security` to its policy file";
             (Rule::TableWithoutRls, message)
         } else {
-            let message = "runs with its owner's rights, past the policies of its tables: create it `with (security_invoker = true)`";
-            (Rule::ViewOfItsOwner, message)
+            let message = "runs with its owner's rights and bypasses the policies of its tables: create it `with (security_invoker = true)`";
+            (Rule::OwnerRightsView, message)
         };
-        findings.push(Finding { place: row.try_get("name")?, rule, message: message.to_owned() });
+        findings.push(Finding { object: row.try_get("name")?, rule, message: message.to_owned() });
     }
-    for place in unprotected_tables(client).await? {
-        let message = "belongs to a service and has no row-level security, so every granted row is readable: restart the server or run `basalt migrate`, which enable it";
-        findings.push(Finding { place, rule: Rule::TableWithoutRls, message: message.to_owned() });
+    for object in unprotected_tables(client).await? {
+        let message = "belongs to a service and has no row-level security, so every granted row is readable: restart the server or run `basalt migrate` to enable it";
+        findings.push(Finding { object, rule: Rule::TableWithoutRls, message: message.to_owned() });
     }
     Ok(())
 }
@@ -122,9 +122,9 @@ async fn relations(
 async fn functions(client: &Client, owner: &str, findings: &mut Vec<Finding>) -> Result<(), ProjectError> {
     for row in client.query(include_str!("policy_check/functions.sql"), &[&owner]).await? {
         findings.push(Finding {
-            place: row.try_get("name")?,
+            object: row.try_get("name")?,
             rule: Rule::FunctionWithoutSearchPath,
-            message: "is security definer and uses the caller's search_path, which may lead to the caller's tables: add `set search_path = ''`".to_owned(),
+            message: "is SECURITY DEFINER and uses the caller's search_path, so names may resolve to the caller's tables: add `set search_path = ''`".to_owned(),
         });
     }
     Ok(())
@@ -139,29 +139,29 @@ async fn policies(
     let columns = client.query(include_str!("policy_check/columns.sql"), &[]).await?;
     for row in client.query(include_str!("policy_check/policies.sql"), &[]).await? {
         let (schema, table): (String, String) = (row.try_get("schema")?, row.try_get("table")?);
-        let place = format!("{schema}.{table}");
-        if !exposed.contains(&schema) && !stated.contains(&place) {
+        let object = format!("{schema}.{table}");
+        if !exposed.contains(&schema) && !stated.contains(&object) {
             continue;
         }
         let (relation, name): (u32, String) = (row.try_get("relation")?, row.try_get("name")?);
         let mut find = |rule, message: String| {
             findings.push(Finding {
-                place: place.clone(),
+                object: object.clone(),
                 rule,
                 message: format!("policy \"{name}\" {message}"),
             });
         };
         let command: String = row.try_get("command")?;
         if row.try_get("is_for_everyone")? {
-            find(Rule::PolicyWithoutRole, "names no role, so it holds for visitors too: add `to authenticated` or the roles that it is for".to_owned());
+            find(Rule::PolicyWithoutRole, "names no role, so it also applies to anonymous requests: add `to authenticated` or the intended roles".to_owned());
         }
         let roles: Vec<String> = row.try_get("roles")?;
         if !row.try_get::<_, bool>("has_privilege")? {
             let what = if command == "ALL" { "any command".to_owned() } else { command.clone() };
             find(
-                Rule::NeverHolds,
+                Rule::NeverAllows,
                 format!(
-                    "never holds: {} may not {what} the table; grant it, or drop the policy",
+                    "never allows anything: {} lacks the privilege for {what} on the table; grant it, or drop the policy",
                     roles.join(", ")
                 ),
             );
@@ -171,17 +171,17 @@ async fn policies(
             let Some(text): Option<String> = row.try_get(text)? else { continue };
             if text == "false" {
                 find(
-                    Rule::NeverHolds,
-                    "never holds: its condition is false; drop it, since what no policy allows is refused"
+                    Rule::NeverAllows,
+                    "never allows anything: its condition is false; drop it, because access without a policy is denied anyway"
                         .to_owned(),
                 );
             }
-            let expression = Expression::read(&text);
+            let expression = Expression::parse(&text);
             for call in expression.calls_per_row() {
                 find(
                     Rule::CallPerRow,
                     format!(
-                        "calls {call}() for each row: write `(select {call}())`, which PostgreSQL evaluates once per statement"
+                        "calls {call}() for each row: use `(select {call}())`, which PostgreSQL evaluates once per statement"
                     ),
                 );
             }
@@ -189,10 +189,13 @@ async fn policies(
                 continue;
             }
             for column in &columns {
-                let is_mine = column.try_get::<_, u32>("relation")? == relation
+                let is_of_policy = column.try_get::<_, u32>("relation")? == relation
                     && column.try_get::<_, String>("policy")? == name;
                 let column_name: String = column.try_get("column")?;
-                if is_mine && !column.try_get::<_, bool>("is_indexed")? && expression.looks_up(&column_name) {
+                if is_of_policy
+                    && !column.try_get::<_, bool>("is_indexed")?
+                    && expression.searches_by(&column_name)
+                {
                     missing.insert((column.try_get::<_, String>("table")?, column_name));
                 }
             }
@@ -200,14 +203,16 @@ async fn policies(
         for (table, column) in missing {
             find(
                 Rule::UnindexedColumn,
-                format!("looks rows up by {table}.{column}, which no index begins with: create one"),
+                format!(
+                    "searches rows by {table}.{column}, but no index starts with this column: create one"
+                ),
             );
         }
     }
     Ok(())
 }
 
-/// Applies the policy files and looks what that changed; then takes it back.
+/// Applies the policy files, compares grants and policies before and after, and rolls back.
 async fn drift(
     client: &mut Client,
     owner: &str,
@@ -218,39 +223,36 @@ async fn drift(
 ) -> Result<(), ProjectError> {
     let transaction = migrate::begin(client, owner).await?;
     transaction.batch_execute("set local lock_timeout = '5s'").await?;
-    let is_state = rights(&transaction, exposed, stated).await?;
+    let current = rights(&transaction, exposed, stated).await?;
     for file in &files.policies {
         migrate::run_policy_file(&transaction, file).await?;
     }
-    let would_be = rights(&transaction, exposed, stated).await?;
+    let expected = rights(&transaction, exposed, stated).await?;
     transaction.rollback().await?;
 
     let mut find = |(table, right): &Right, message: String| {
         let message = message.replace("{right}", right);
-        findings.push(Finding { place: table.clone(), rule: Rule::Drift, message });
+        findings.push(Finding { object: table.clone(), rule: Rule::Drift, message });
     };
-    for right in is_state.difference(&would_be) {
+    for right in current.difference(&expected) {
         find(
             right,
-            "the database has, and the policy file has not: {right}; `basalt policies apply` removes it"
+            "only in the database, not in the policy file: {right}; `basalt policies apply` removes it"
                 .to_owned(),
         );
     }
-    for right in would_be.difference(&is_state) {
+    for right in expected.difference(&current) {
         find(
             right,
-            "the policy file has, and the database has not: {right}; `basalt policies apply` adds it"
+            "only in the policy file, not in the database: {right}; `basalt policies apply` adds it"
                 .to_owned(),
         );
     }
-    // A table without a file keeps what it has: nothing states its rights.
-    for right in is_state.iter().filter(|right| would_be.contains(*right) && !stated.contains(&right.0)) {
+    // Tables without a policy file keep their grants and policies.
+    for right in current.iter().filter(|right| expected.contains(*right) && !stated.contains(&right.0)) {
         find(
             right,
-            format!(
-                "no file states its rights ({{right}}): write policies/{}.sql",
-                migrate::policy_stem(&right.0)
-            ),
+            format!("no policy file defines {{right}}: add policies/{}.sql", migrate::policy_stem(&right.0)),
         );
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! Proves the proof: each policy and each grant is dropped or weakened in turn, and a case must notice.
+//! Mutation tests for the policy tests: each policy and each grant is dropped or weakened in turn, and a case must fail.
 //!
-//! Left out is what no caller could notice: a grant for a command that no policy allows the role.
+//! Changes without an observable effect are skipped: a grant for a command that no policy allows the role.
 
 use tokio_postgres::{Client, Transaction};
 
@@ -8,23 +8,23 @@ use crate::Project;
 use crate::error::ProjectError;
 use crate::policy_tests::{Cases, Outcome};
 
-/// Statements that take away or give too much, each with the table whose cases must notice; null: those of functions.
+/// Mutations as SQL, each with the table whose cases must fail, or null for the cases of functions.
 const MUTATIONS: &str = include_str!("policy_mutations.sql");
 
-/// What a run found.
+/// The result of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Mutations {
-    /// How many were tried.
+    /// Number of mutations.
     pub count: usize,
-    /// Those that no case noticed, as SQL.
+    /// Mutations that no case detected, as SQL.
     pub survivors: Vec<String>,
 }
 
 impl Project {
-    /// Tries all of them, in one transaction that is rolled back.
+    /// Runs all mutations in one transaction that is rolled back.
     ///
     /// # Errors
-    /// As [`Project::test_policies`].
+    /// As for [`Project::test_policies`].
     pub async fn mutate_policies(&self, client: &mut Client) -> Result<Mutations, ProjectError> {
         let (cases, mut transaction) = self.begin_cases(client).await?;
         let tables: Vec<String> = cases.files.iter().filter_map(|(_, file)| file.table.clone()).collect();
@@ -35,7 +35,7 @@ impl Project {
             found.count += 1;
             let savepoint = transaction.savepoint("mutation").await?;
             savepoint.batch_execute(&sql).await?;
-            if !is_noticed(&savepoint, &cases, table.as_deref()).await? {
+            if !is_detected(&savepoint, &cases, table.as_deref()).await? {
                 found.survivors.push(sql);
             }
             savepoint.rollback().await?;
@@ -45,7 +45,7 @@ impl Project {
     }
 }
 
-async fn is_noticed(
+async fn is_detected(
     transaction: &Transaction<'_>,
     cases: &Cases,
     table: Option<&str>,

@@ -1,11 +1,10 @@
-//! Proves who may do what: every case of `policies/tests/*.toml` is tried as every person of `people.toml`, over the
-//! rows of `fixture.sql`. Those listed as allowed must succeed, all others must be refused. It all happens in one
+//! Tests policies: every case in `policies/tests/*.toml` runs as every person in `people.toml`, against the rows of
+//! `fixture.sql`. It must succeed for the people it lists as allowed and be denied for all others. Everything runs in one
 //! transaction that is rolled back, so it can run on any database.
 //!
-//! "Refused" is what a client cannot get past: SQLSTATE 42501, or a statement that finds no row. Any other error is a
-//! fault of the case, unless it names the SQLSTATE it expects. A table of schema `public` without cases for all four
-//! verbs is a fault too, as are a function of it that no case calls and a bucket whose objects no case tries: what was
-//! forgotten is what leaks.
+//! "Denied" means SQLSTATE 42501, or a statement that affects no row. Any other error is a fault of the case, unless the
+//! case expects its SQLSTATE. A table in schema `public` without cases for all four verbs is a fault too, as are a function
+//! in it that no case calls and a bucket whose objects no case uses: leaks happen where no test looks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,22 +18,22 @@ use crate::{Project, statements};
 
 const FOLDER: &str = "policies/tests";
 
-/// A person who sends requests.
+/// A user in `people.toml`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Person {
-    /// Role that requests run as.
+    /// The role that requests run as.
     role: String,
-    /// Claim `sub`; none for visitors.
+    /// The claim `sub`; `None` for anonymous requests.
     sub: Option<String>,
-    /// Claim `email`.
+    /// The claim `email`.
     email: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TestFile {
-    /// `schema.table`; none in a file about functions.
+    /// `schema.table`; `None` in a file about functions.
     pub(crate) table: Option<String>,
     case: Vec<Case>,
 }
@@ -42,38 +41,38 @@ pub(crate) struct TestFile {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Case {
-    /// What is tried, in words.
+    /// Description of the case.
     name: String,
     /// One statement; its first word is the verb.
     sql: String,
-    /// Who may.
+    /// The people for whom it must succeed.
     allowed: Vec<String>,
-    /// Those it fails for with this SQLSTATE although policies allow it.
+    /// People for whom it must fail with this SQLSTATE although policies allow it.
     #[serde(default)]
     fails: BTreeMap<String, String>,
-    /// What the refusals of these people say, in part: where several things refuse, the one that should.
+    /// Expected part of the error message, by person: identifies the check that should deny the statement if several could.
     #[serde(default)]
     says: BTreeMap<String, String>,
-    /// Settings of the transaction that a service would make, `storage.allow_delete_query` for one.
+    /// Transaction settings that a service would set, for example `storage.allow_delete_query`.
     #[serde(default)]
     settings: BTreeMap<String, String>,
 }
 
-/// What a run found.
+/// The result of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Cases times people.
+    /// Number of statements run: cases times people.
     pub checks: usize,
-    /// What is not as stated, in sentences.
+    /// The deviations from the expectations, as messages.
     pub faults: Vec<String>,
 }
 
-/// What became of a statement.
+/// The result of a statement.
 #[derive(Debug, PartialEq, Eq)]
-enum Answer {
-    Done,
-    Refused {
-        /// What PostgreSQL said; none where no row was found.
+enum Attempt {
+    Succeeded,
+    Denied {
+        /// PostgreSQL's message; `None` if no row was affected.
         message: Option<String>,
     },
     Failed {
@@ -82,7 +81,7 @@ enum Answer {
     },
 }
 
-/// The cases of a project, read and ready to be tried inside one transaction.
+/// The parsed cases of a project.
 pub(crate) struct Cases {
     people: BTreeMap<String, Person>,
     pub(crate) files: Vec<(String, TestFile)>,
@@ -93,7 +92,7 @@ impl Cases {
         Ok(Self { people: read(dir, "people.toml")?, files: test_files(dir)? })
     }
 
-    /// Tries the cases of one file as every person, until `stop` says that the faults so far are enough.
+    /// Runs the cases of one file as every person, until `stop` returns true for the faults so far.
     pub(crate) async fn attempt(
         &self,
         transaction: &Transaction<'_>,
@@ -106,7 +105,7 @@ impl Cases {
             for (name, person) in &self.people {
                 outcome.checks += 1;
                 let answer = attempt(transaction, person, case).await?;
-                if let Some(fault) = judge(case, name, &answer) {
+                if let Some(fault) = verify(case, name, &answer) {
                     outcome.faults.push(format!("{path}: {}: {fault}", case.name));
                     if stop(outcome) {
                         break 'cases;
@@ -118,14 +117,14 @@ impl Cases {
         Ok(())
     }
 
-    /// Names in cases that `people.toml` does not know.
+    /// Names in cases that `people.toml` does not define.
     fn unknown_names(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for (path, file) in &self.files {
             for case in &file.case {
                 let names = case.allowed.iter().chain(case.fails.keys()).chain(case.says.keys());
                 for name in names.filter(|name| !self.people.contains_key(*name)) {
-                    faults.push(format!("{path}: {}: people.toml has no {name}", case.name));
+                    faults.push(format!("{path}: {}: people.toml does not define {name}", case.name));
                 }
             }
         }
@@ -134,11 +133,10 @@ impl Cases {
 }
 
 impl Project {
-    /// Tries every case. The connection must be able to become the project's owner and the API roles.
+    /// Runs every case. The connection must be able to switch to the project's owner and the API roles.
     ///
     /// # Errors
-    /// A test file is not understood, the fixture fails, or the connection breaks. What the policies get wrong is in
-    /// the outcome.
+    /// A test file is invalid, the fixture fails, or the connection breaks. Deviations of the policies are in the outcome.
     pub async fn test_policies(&self, client: &mut Client) -> Result<Outcome, ProjectError> {
         let (cases, transaction) = self.begin_cases(client).await?;
         let mut outcome = Outcome::default();
@@ -151,7 +149,7 @@ impl Project {
         Ok(outcome)
     }
 
-    /// A transaction with the rows of the fixture. The caller rolls it back.
+    /// Begins a transaction with the rows of the fixture, which the caller rolls back.
     pub(crate) async fn begin_cases<'a>(
         &self,
         client: &'a mut Client,
@@ -174,30 +172,32 @@ impl Project {
     }
 }
 
-/// What is wrong with an answer, if anything.
-fn judge(case: &Case, name: &str, answer: &Answer) -> Option<String> {
+/// The deviation of a result from the expectation, if any.
+fn verify(case: &Case, name: &str, answer: &Attempt) -> Option<String> {
     let is_allowed = case.allowed.iter().any(|allowed| allowed == name);
     match (answer, case.fails.get(name)) {
-        (Answer::Failed { code, .. }, Some(expected)) if code == expected => None,
-        (Answer::Failed { code, message }, _) => Some(format!("{name} got an error: {message} ({code})")),
-        (_, Some(expected)) => Some(format!("{name} should get error {expected} and got {answer:?}")),
-        (Answer::Done, None) if !is_allowed => Some(format!("{name} may, and should not")),
-        (Answer::Refused { .. }, None) if is_allowed => Some(format!("{name} may not, and should")),
-        (Answer::Refused { message }, None) => case.says.get(name).and_then(|says| {
-            let is_said = message.as_ref().is_some_and(|message| message.contains(says));
-            (!is_said).then(|| format!("{name} should be told {says:?} and got {message:?}"))
+        (Attempt::Failed { code, .. }, Some(expected)) if code == expected => None,
+        (Attempt::Failed { code, message }, _) => {
+            Some(format!("{name}: unexpected error: {message} ({code})"))
+        }
+        (_, Some(expected)) => Some(format!("{name}: expected error {expected}, got {answer:?}")),
+        (Attempt::Succeeded, None) if !is_allowed => Some(format!("{name} is allowed but must not be")),
+        (Attempt::Denied { .. }, None) if is_allowed => Some(format!("{name} is denied but must be allowed")),
+        (Attempt::Denied { message }, None) => case.says.get(name).and_then(|says| {
+            let matches = message.as_ref().is_some_and(|message| message.contains(says));
+            (!matches).then(|| format!("{name}: expected a message with {says:?}, got {message:?}"))
         }),
-        (Answer::Done, None) => None,
+        (Attempt::Succeeded, None) => None,
     }
 }
 
-/// Takes back what the attempt before has done, and runs a statement as a person: two round trips, since there are
-/// thousands of attempts.
+/// Reverts the previous attempt and runs a statement as a person, in two round trips because there are thousands of
+/// attempts.
 async fn attempt(
     transaction: &Transaction<'_>,
     person: &Person,
     case: &Case,
-) -> Result<Answer, ProjectError> {
+) -> Result<Attempt, ProjectError> {
     let claims = serde_json::json!({"role": person.role, "sub": person.sub, "email": person.email});
     let claims = claims.to_string();
     let settings = case.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -213,25 +213,25 @@ async fn attempt(
     transaction.batch_execute(&prepare).await?;
     let statement = format!("{}; set constraints all immediate", case.sql);
     let answer = match transaction.simple_query(&statement).await {
-        Ok(messages) if touched_a_row(&messages) => Answer::Done,
-        Ok(_) => Answer::Refused { message: None },
+        Ok(messages) if touched_a_row(&messages) => Attempt::Succeeded,
+        Ok(_) => Attempt::Denied { message: None },
         Err(error) => match DriverError::from(error) {
             DriverError::Postgres(error) if error.code == "42501" => {
-                Answer::Refused { message: Some(error.message) }
+                Attempt::Denied { message: Some(error.message) }
             }
-            DriverError::Postgres(error) => Answer::Failed { code: error.code, message: error.message },
+            DriverError::Postgres(error) => Attempt::Failed { code: error.code, message: error.message },
             DriverError::Connection(text) => return Err(ProjectError::Connection(text)),
         },
     };
     Ok(answer)
 }
 
-/// A string as SQL writes it; the files' texts hold no NUL, which TOML refuses.
+/// A string as an SQL literal; TOML rejects NUL.
 fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// The first statement's tag counts: rows read, or rows written.
+/// Whether the first statement read or wrote a row, according to its command tag.
 fn touched_a_row(messages: &[SimpleQueryMessage]) -> bool {
     messages
         .iter()
@@ -243,7 +243,7 @@ fn touched_a_row(messages: &[SimpleQueryMessage]) -> bool {
 
 const VERBS: [&str; 4] = ["select", "insert", "update", "delete"];
 
-/// Tables and functions of `public` and buckets that no case tries, and verbs that a file leaves out.
+/// Reports tables and functions in `public` and buckets without cases, and verbs that a file lacks.
 async fn check_coverage(
     transaction: &Transaction<'_>,
     files: &[(String, TestFile)],
@@ -253,14 +253,14 @@ async fn check_coverage(
         let verbs: BTreeSet<String> = file.case.iter().map(Case::verb).collect();
         for verb in VERBS {
             if file.table.is_some() && !verbs.contains(verb) {
-                outcome.faults.push(format!("{path}: nothing tries to {verb}"));
+                outcome.faults.push(format!("{path}: no case with {verb}"));
             }
         }
         for verb in &verbs {
             if !VERBS.contains(&verb.as_str()) {
                 outcome
                     .faults
-                    .push(format!("{path}: a case begins with {verb}, which is none of the four verbs"));
+                    .push(format!("{path}: a case starts with {verb}, which is not one of the four verbs"));
             }
         }
     }
@@ -283,18 +283,19 @@ async fn check_coverage(
     for row in functions {
         let name: String = row.try_get(0)?;
         if !all_cases().any(|case| case.sql.contains(&format!("{name}("))) {
-            outcome.faults.push(format!("public.{name}() is called by no case in {FOLDER}"));
+            outcome.faults.push(format!("no case in {FOLDER} calls public.{name}()"));
         }
     }
     for row in transaction.query("select id from storage.buckets order by 1", &[]).await? {
         let bucket: String = row.try_get(0)?;
         for verb in VERBS {
-            let of_bucket = |case: &Case| case.verb() == verb && case.sql.contains(&format!("'{bucket}'"));
+            let is_about_bucket =
+                |case: &Case| case.verb() == verb && case.sql.contains(&format!("'{bucket}'"));
             let objects = files.iter().filter(|(_, file)| file.table.as_deref() == Some("storage.objects"));
-            if !objects.flat_map(|(_, file)| &file.case).any(of_bucket) {
+            if !objects.flat_map(|(_, file)| &file.case).any(is_about_bucket) {
                 outcome
                     .faults
-                    .push(format!("bucket {bucket}: no case in {FOLDER} tries to {verb} its objects"));
+                    .push(format!("bucket {bucket}: no case in {FOLDER} with {verb} on its objects"));
             }
         }
     }
@@ -327,7 +328,7 @@ impl Case {
     }
 }
 
-/// The files of cases, by name.
+/// The test files, by name.
 fn test_files(dir: &Path) -> Result<Vec<(String, TestFile)>, ProjectError> {
     let unreadable = |source| ProjectError::Read { file: FOLDER.to_owned(), source };
     let mut names = Vec::new();
@@ -365,31 +366,31 @@ mod tests {
         .unwrap()
     }
 
-    fn failed(code: &str) -> Answer {
-        Answer::Failed { code: code.to_owned(), message: String::new() }
+    fn failed(code: &str) -> Attempt {
+        Attempt::Failed { code: code.to_owned(), message: String::new() }
     }
 
-    fn refused(message: Option<&str>) -> Answer {
-        Answer::Refused { message: message.map(str::to_owned) }
+    fn denied(message: Option<&str>) -> Attempt {
+        Attempt::Denied { message: message.map(str::to_owned) }
     }
 
     #[test]
-    fn only_what_is_stated_passes() {
+    fn only_expected_results_pass() {
         let case = case();
         assert_eq!(case.verb(), "update");
-        assert_eq!(judge(&case, "owner", &Answer::Done), None);
-        assert_eq!(judge(&case, "viewer", &refused(Some("permission denied for x"))), None);
-        assert_eq!(judge(&case, "manager", &failed("23514")), None);
+        assert_eq!(verify(&case, "owner", &Attempt::Succeeded), None);
+        assert_eq!(verify(&case, "viewer", &denied(Some("permission denied for x"))), None);
+        assert_eq!(verify(&case, "manager", &failed("23514")), None);
         for (name, answer) in [
-            ("owner", refused(None)),
-            ("viewer", refused(Some("something else"))),
-            ("viewer", refused(None)),
-            ("viewer", Answer::Done),
+            ("owner", denied(None)),
+            ("viewer", denied(Some("something else"))),
+            ("viewer", denied(None)),
+            ("viewer", Attempt::Succeeded),
             ("viewer", failed("23514")),
             ("manager", failed("23505")),
-            ("manager", Answer::Done),
+            ("manager", Attempt::Succeeded),
         ] {
-            assert!(judge(&case, name, &answer).is_some(), "{name} {answer:?}");
+            assert!(verify(&case, name, &answer).is_some(), "{name} {answer:?}");
         }
     }
 }

@@ -1,18 +1,18 @@
-//! Splits a file into statements, so that an error can name its line and history can list what ran. Knows what may
-//! hide a semicolon: strings, quoted names, dollar quotes, comments (block comments nest), parentheses (rules), and
-//! `BEGIN ATOMIC … END` bodies. It does not parse: what PostgreSQL would refuse passes through and is refused there.
+//! Splits a file into statements, so that an error can name its line and the history can list each statement. Handles every
+//! construct that may contain a semicolon: strings, quoted names, dollar quotes, comments (block comments nest), parentheses
+//! (rules), and `BEGIN ATOMIC … END` bodies. It does not parse SQL: PostgreSQL rejects invalid input.
 
 /// One statement of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Statement<'a> {
-    /// From its first word on; without comments before it and without the semicolon.
+    /// The text from the first word on, without preceding comments and the semicolon.
     pub(crate) text: &'a str,
-    /// One-based line of its first word.
+    /// The one-based line of the first word.
     pub(crate) line: usize,
 }
 
 impl Statement<'_> {
-    /// Its first `N` words in lower case, fewer where it has fewer.
+    /// The first `N` words in lower case; missing words are empty.
     pub(crate) fn first_words<const N: usize>(&self) -> [String; N] {
         let mut words =
             self.text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
@@ -20,7 +20,7 @@ impl Statement<'_> {
     }
 }
 
-/// The statements of a file, in order. Empty ones (`;;`, a comment alone) are left out.
+/// The statements of a file, in order, without empty ones (`;;`, or only a comment).
 pub(crate) fn split(sql: &str) -> Vec<Statement<'_>> {
     let mut scanner = Scanner { bytes: sql.as_bytes(), at: 0 };
     let mut statements = Vec::new();
@@ -51,7 +51,7 @@ impl Scanner<'_> {
     fn statement(&mut self) -> Option<(usize, usize)> {
         let mut start = None;
         let mut parentheses = 0_usize;
-        // Open `BEGIN ATOMIC` and the `CASE`s within, each of which an `END` closes.
+        // Depth of `BEGIN ATOMIC` and nested `CASE`, each of which ends with `END`.
         let mut blocks = 0_usize;
         let mut previous_was_begin = false;
         while let Some(byte) = self.peek(0) {
@@ -139,7 +139,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// From the opening quote to behind the closing one.
+    /// Skips a string including both quotes.
     fn skip_string(&mut self, has_escapes: bool) {
         if !has_escapes {
             return self.skip_until_doubled(b'\'');
@@ -159,7 +159,7 @@ impl Scanner<'_> {
         self.at = self.at.min(self.bytes.len());
     }
 
-    /// A doubled quote is one of the content; it reads as two neighbouring strings, which end at the same place.
+    /// Skips to the closing quote. A doubled quote reads as two adjacent strings, which ends at the same position.
     fn skip_until_doubled(&mut self, quote: u8) {
         self.at += 1;
         while self.peek(0).is_some_and(|byte| byte != quote) {
@@ -168,7 +168,7 @@ impl Scanner<'_> {
         self.at = (self.at + 1).min(self.bytes.len());
     }
 
-    /// `$$ … $$`, `$tag$ … $tag$`; a lone `$` (a parameter) is one byte.
+    /// Skips `$$ … $$` or `$tag$ … $tag$`; a lone `$` (a parameter) is one byte.
     fn skip_dollar_quote(&mut self) {
         let mut length = 1;
         while self.peek(length).is_some_and(is_word_part) && self.peek(length) != Some(b'$') {
@@ -193,7 +193,7 @@ impl Scanner<'_> {
 
     fn word(&mut self) -> &[u8] {
         let start = self.at;
-        // A dollar may be part of a name, so `a$$b` opens no quote.
+        // A name may contain a dollar sign, so `a$$b` does not start a quote.
         while self.peek(0).is_some_and(is_word_part) {
             self.at += 1;
         }
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_and_atomic_bodies_hold_semicolons() {
+    fn rules_and_atomic_bodies_may_contain_semicolons() {
         assert_eq!(texts("create rule r as on insert to t do (select 1; select 2); x").len(), 2);
         let function =
             "create function f() returns int begin atomic select case when true then 1 end; select 2; end";
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_knows_its_line() {
+    fn statements_have_line_numbers() {
         let statements =
             split("-- head\n\nselect 1;\n/* two\nlines */ select\n2;;\n\nselect 'ä;\n'; select 4");
         let lines: Vec<usize> = statements.iter().map(|statement| statement.line).collect();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_closed_reaches_the_end() {
+    fn unclosed_constructs_extend_to_the_end() {
         for open in
             ["select 'a;", "select \"a;", "do $$ a;", "/* a;", "select (1;", "select e'a\\", "select e'a\\'"]
         {
@@ -271,7 +271,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_input_panics_and_nothing_but_separators_is_lost(sql in "[ae';\"$()/*\\-\n ä1]{0,60}") {
+        fn never_panics_and_loses_only_separators(sql in "[ae';\"$()/*\\-\n ä1]{0,60}") {
             let mut rest = sql.as_str();
             for statement in split(&sql) {
                 let at = rest.find(statement.text).expect("statements come in order");

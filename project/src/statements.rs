@@ -1,4 +1,4 @@
-//! Runs one file, statement by statement, inside the caller's transaction.
+//! Runs a file's statements one by one inside the caller's transaction.
 
 use basalt_pg::pg_error::DriverError;
 use basalt_pg::system_migrations::line_of;
@@ -7,7 +7,7 @@ use tokio_postgres::Transaction;
 use crate::error::{ProjectError, StatementError};
 use crate::split::{Statement, split};
 
-/// Runs the statements of `sql` and answers their texts, for the history.
+/// Runs the statements of `sql` and returns their texts for the history.
 pub(crate) async fn run(
     transaction: &Transaction<'_>,
     file: &str,
@@ -15,7 +15,7 @@ pub(crate) async fn run(
 ) -> Result<Vec<String>, ProjectError> {
     let statements = split(sql);
     for statement in &statements {
-        if let Some(reason) = refusal(statement) {
+        if let Some(reason) = rejection(statement) {
             return Err(ProjectError::Refused { file: file.to_owned(), line: statement.line, reason });
         }
     }
@@ -35,17 +35,17 @@ pub(crate) async fn run(
     Ok(statements.iter().map(|statement| statement.text.to_owned()).collect())
 }
 
-/// Why a statement must not be sent: it would end the transaction that makes the file all or nothing, or wait for data
-/// that no client sends.
-fn refusal(statement: &Statement<'_>) -> Option<&'static str> {
+/// Why a statement must not run: it would end the transaction that makes the file atomic, or wait for data that no client
+/// sends.
+fn rejection(statement: &Statement<'_>) -> Option<&'static str> {
     let [first, second] = statement.first_words();
     match (first.as_str(), second.as_str()) {
         ("rollback", "to") => None,
         ("begin" | "start" | "commit" | "end" | "rollback" | "abort", _) | ("prepare", "transaction") => {
-            Some("the whole file is one transaction: take BEGIN, COMMIT and ROLLBACK out")
+            Some("the file runs in one transaction: remove BEGIN, COMMIT and ROLLBACK")
         }
         ("copy", _) if statement.text.to_lowercase().contains("from stdin") => {
-            Some("COPY FROM STDIN has no data here: write INSERT")
+            Some("COPY FROM STDIN is not supported: use INSERT")
         }
         _ => None,
     }
@@ -56,8 +56,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transaction_control_is_refused_and_look_alikes_are_not() {
-        let refused = |sql| refusal(split(sql).first().unwrap()).is_some();
+    fn rejects_transaction_control_only() {
+        let refused = |sql| rejection(split(sql).first().unwrap()).is_some();
         for sql in [
             "BEGIN",
             "commit;",

@@ -1,7 +1,7 @@
-//! `basalt gen types typescript`: the database as the type that `createClient<Database>()` of supabase-js infers from.
+//! `basalt gen types typescript`: generates the type for supabase-js' `createClient<Database>()`.
 //!
-//! What is in it, and how PostgreSQL's types appear, is what Supabase's generator (postgres-meta) prints; a test compares
-//! them over one database. Everything is in the order of names, so that two databases with the same schema give the same file.
+//! The content and the mapping of PostgreSQL types match Supabase's generator (postgres-meta); a test compares
+//! both on one database. Everything is sorted by name, so databases with the same schema give the same file.
 
 mod catalog;
 mod functions;
@@ -26,7 +26,7 @@ const JSON: &str = "export type Json =
 
 ";
 
-/// The types of these schemas; the first is the one that `Tables<"name">` and its kin read.
+/// Generates the types of these schemas; `Tables<"name">` and similar types refer to the first one.
 ///
 /// # Errors
 /// A schema does not exist, or the connection breaks.
@@ -71,7 +71,7 @@ pub async fn generate(client: &Client, schemas: &[String]) -> Result<String, Pro
     Ok(format!("{JSON}{database}{helpers}{constants}"))
 }
 
-/// What supabase-js 2.119 has to know: it offers `maxAffected` and spreads of lists for 13 and 14, and knows no later version.
+/// The version from which supabase-js 2.119 derives features: 13 and 14 enable `maxAffected` and spreads of lists; later versions are unknown to it.
 const POSTGREST_VERSION: &str = "14.12";
 
 fn print_schema(lines: &mut Lines, catalog: &Catalog, schema: &str) {
@@ -105,7 +105,7 @@ fn print_schema(lines: &mut Lines, catalog: &Catalog, schema: &str) {
     });
 }
 
-/// `name: { … }`, with an index signature of nothing where there is nothing.
+/// Prints `name: { … }`, with an empty index signature if there are no members.
 fn members(lines: &mut Lines, name: &str, is_empty: bool, body: impl FnOnce(&mut Lines)) {
     lines.block(&format!("{name}: "), "", |lines| {
         if is_empty {
@@ -135,7 +135,7 @@ fn print_relation(lines: &mut Lines, catalog: &Catalog, oid: u32, relation: &Rel
             }
         }
     });
-    // Of a view, which columns must be given is not known: all are optional, and may be null.
+    // Which columns of a view are required is unknown, so all are optional and nullable.
     let written = |column: &Column, is_update: bool| {
         let may_write = if relation.is_view { column.is_writable } else { !column.is_generated };
         if !may_write {
@@ -173,7 +173,7 @@ fn print_relation(lines: &mut Lines, catalog: &Catalog, oid: u32, relation: &Rel
     });
 }
 
-/// Enums as values: their labels in order.
+/// Prints enums as constants: their labels in order.
 fn print_constants(lines: &mut Lines, catalog: &Catalog, schema: &str) {
     let types = catalog.types_of(schema);
     if types.iter().all(|kind| kind.labels.is_empty()) {

@@ -77,7 +77,7 @@ async fn a_taken_port_is_a_failure_with_a_remedy() {
         line(&report, "port").starts_with("FAIL") && line(&report, "port").contains("--port"),
         "{report}"
     );
-    assert!(report.ends_with("mend the failures first.\n"), "{report}");
+    assert!(report.ends_with("fix the failures first.\n"), "{report}");
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn an_unreachable_server_and_a_wrong_password_are_one_sentence_each() {
     let wrong =
         format!("postgresql://supabase_admin:secret-word@127.0.0.1:{}/postgres", database.cluster().port());
     let (passed, report) = doctor(dir.path(), &[("database.url", &wrong)], None).await;
-    assert!(!passed && line(&report, "database").contains("check user and password"), "{report}");
+    assert!(!passed && line(&report, "database").contains("check the user and password"), "{report}");
     assert!(!report.contains("secret-word"), "{report}");
 }
 
@@ -128,7 +128,7 @@ async fn a_login_with_few_rights_hears_what_it_lacks() {
     let url = format!("postgresql://weak_{name}:weak@127.0.0.1:{}/{name}", database.cluster().port());
     let (passed, report) = doctor(dir.path(), &[("database.url", &url)], None).await;
     assert!(!passed);
-    for wanted in ["lacks CREATEROLE", "lacks BYPASSRLS", "no event trigger", "grant create on database"] {
+    for wanted in ["lacks CREATEROLE", "lacks BYPASSRLS", "event triggers cannot be created", "grant create on database"] {
         assert!(report.contains(wanted), "{wanted}: {report}");
     }
     // Alone, rest wants a weak login, a role to become, and schemas that exist.
@@ -139,7 +139,7 @@ async fn a_login_with_few_rights_hears_what_it_lacks() {
     ];
     let (passed, report) = doctor(dir.path(), &settings, Some(Only::Rest)).await;
     assert!(!passed && line(&report, "rights").starts_with("ok"), "{report}");
-    assert!(report.contains("there is no schema nowhere") && report.contains("rest.anon_role"), "{report}");
+    assert!(report.contains("schema nowhere does not exist") && report.contains("rest.anon_role"), "{report}");
     database.admin_sql(&format!("drop role weak_{name}")).await;
 }
 
@@ -161,7 +161,10 @@ async fn another_servers_database_and_its_demo_accounts_are_named_in_production(
     let url = database.url();
     let settings = [("database.url", url.as_str()), ("server.mode", "production"), ("server.app_dir", "")];
     let (passed, report) = doctor(dir.path(), &settings, None).await;
-    assert!(!passed && line(&report, "instance").contains("secrets are not here"), "{report}");
+    assert!(
+        !passed && line(&report, "instance").contains("server with other secrets, and there are none here"),
+        "{report}"
+    );
     let demo = line(&report, "demo accounts");
     assert!(
         demo.contains("demo@basalt.local") && !demo.contains("gone@") && !demo.contains("real@"),

@@ -264,7 +264,7 @@ async fn a_second_signal_ends_the_wait_for_requests_in_flight() {
 fn documented() -> BTreeMap<String, (String, BTreeSet<String>, bool)> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/METRICS.md");
     let text = std::fs::read_to_string(path).unwrap();
-    let table = text.split("\n## ").find(|part| part.starts_with("All of them")).unwrap();
+    let table = text.split("\n## ").find(|part| part.starts_with("All metrics")).unwrap();
     let row = |line: &str| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let name = cells[1].trim_matches(['*', '`']).to_owned();
@@ -358,7 +358,7 @@ async fn root_without_an_app_is_a_small_page() {
         server.get("/rest/v1x").send().await.expect(404);
     }
     let production = Basalt::builder().config("server.mode", "production");
-    let production = production.expect_log("links in mails will lead nowhere").start().await;
+    let production = production.expect_log("links in mails will not work").start().await;
     let page = production.get("/").send().await.expect(200);
     assert!(!page.text().contains("/mailbox"), "production has none");
 }

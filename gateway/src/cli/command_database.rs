@@ -1,4 +1,4 @@
-//! The database of a command: that of the running server, the configured one, or the embedded one, started for the time
+//! The database that a command uses: the running server's, the configured one, or the embedded one, started for the duration
 //! of the command.
 
 use std::time::Duration;
@@ -16,18 +16,18 @@ use crate::secrets::Secrets;
 use basalt_postgres::Embedded;
 use tokio_util::task::TaskTracker;
 
-/// A database, and what has to be stopped after it was used.
+/// An open database, and what has to be stopped after its use.
 pub(super) struct CommandDatabase {
-    /// This machine's secrets.
+    /// The secrets of this machine.
     pub(super) secrets: Secrets,
     admin: Database,
-    /// Started by this command, which must stop it.
+    /// Set if this command started PostgreSQL and must stop it.
     embedded: Option<Embedded>,
     pools: Vec<ServicePool>,
 }
 
 impl CommandDatabase {
-    /// Opens it. An external database must be prepared already: looking at accounts must not create roles.
+    /// Opens the database. An external one must already be prepared: a command that only reads must not create roles.
     pub(super) async fn open(config: &Config) -> anyhow::Result<Self> {
         let secrets = Secrets::load(config)?;
         if let Some(admin) = database_setup::running(config, &secrets) {
@@ -48,53 +48,53 @@ impl CommandDatabase {
         Ok(Self { secrets, admin: databases.admin, embedded: databases.embedded, pools: Vec::new() })
     }
 
-    /// For the commands that look only: `None` instead of starting PostgreSQL, or waiting long for one.
+    /// Like [`Self::open`], but returns `None` instead of starting PostgreSQL or waiting long; for commands that only read.
     pub(super) async fn if_running(config: &Config) -> Option<Self> {
-        const PATIENCE: Duration = Duration::from_secs(3);
+        const TIMEOUT: Duration = Duration::from_secs(3);
         let secrets = Secrets::load(config).ok()?;
         if config.database.url.is_none() && database_setup::running(config, &secrets).is_none() {
             return None;
         }
-        tokio::time::timeout(PATIENCE, Self::open(config)).await.ok()?.ok()
+        tokio::time::timeout(TIMEOUT, Self::open(config)).await.ok()?.ok()
     }
 
-    /// A connection of the system's login, outside of any pool.
+    /// A connection of the system's login, outside any pool.
     pub(super) async fn connect(&self) -> anyhow::Result<tokio_postgres::Client> {
         Ok(database_setup::connect(&self.admin).await?)
     }
 
-    /// Connections of the system's login.
+    /// A pool of the system's login.
     pub(super) fn system_pool(&mut self) -> ServicePool {
         self.pool(self.admin.clone())
     }
 
-    /// Connections that act as the owner of schema `auth`.
+    /// A pool that acts as the owner of schema `auth`.
     pub(super) fn auth_pool(&mut self) -> ServicePool {
         self.pool(self.admin.acting_as("supabase_auth_admin", "auth"))
     }
 
-    /// Connections that act as the owner of schema `storage`.
+    /// A pool that acts as the owner of schema `storage`.
     pub(super) fn storage_pool(&mut self) -> ServicePool {
         self.pool(self.admin.acting_as(database_setup::STORAGE_ADMIN, "storage"))
     }
 
-    /// Connections that act as `service_role`, as those of functions do.
+    /// A pool that acts as `service_role`, like the pool of functions.
     pub(super) fn functions_pool(&mut self) -> ServicePool {
         self.pool(self.admin.acting_as("service_role", "public"))
     }
 
-    /// Keys as the database has them.
+    /// The keys stored in the database.
     pub(super) fn key_store(&mut self) -> KeyStore {
         let pool = self.system_pool();
         KeyStore::new(pool, self.secrets.master_key())
     }
 
-    /// Keys as this machine has them.
+    /// The keys of this machine.
     pub(super) fn material(&self) -> KeyMaterial {
         self.secrets.key_material()
     }
 
-    /// Leaves everything as it was.
+    /// Closes the pools, and stops PostgreSQL if this command started it.
     pub(super) async fn close(self) {
         for pool in self.pools {
             pool.close();
@@ -119,7 +119,7 @@ async fn check_prepared(client: &tokio_postgres::Client) -> anyhow::Result<()> {
         Ok(())
     } else {
         anyhow::bail!(
-            "the database of database.url is not prepared by this release yet: run `basalt migrate`, or start the server"
+            "the database of database.url has not been prepared by this release: run `basalt migrate`, or start the server"
         )
     }
 }

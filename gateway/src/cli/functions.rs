@@ -1,4 +1,4 @@
-//! The command of the built-in functions, with or without a running server.
+//! Runs the command of the built-in functions, with or without a running server.
 
 use std::io;
 use std::sync::Arc;
@@ -11,13 +11,11 @@ use super::command_database::CommandDatabase;
 use crate::built_in::signing_secrets;
 use crate::config::Config;
 
-/// Runs it.
+/// Runs the command.
 pub(super) async fn run(config: &Config, arguments: &ArgMatches) -> anyhow::Result<()> {
     let built_in = config.built_in.as_ref().filter(|_| config.functions.builtin);
     let built_in = built_in.ok_or_else(|| {
-        anyhow::anyhow!(
-            "this command is for the built-in functions, and functions.builtin is false in the configuration"
-        )
+        anyhow::anyhow!("this command needs the built-in functions, but functions.builtin is false")
     })?;
     let mut database = CommandDatabase::open(config).await?;
     let (service_role, system) = (database.functions_pool(), database.system_pool());

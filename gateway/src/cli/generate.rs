@@ -1,4 +1,4 @@
-//! `basalt gen …` prints what is made from the database's schema.
+//! `basalt gen …`: generates code from the database's schema.
 
 use std::io::{self, Write};
 
@@ -9,33 +9,32 @@ use super::command_database::CommandDatabase;
 use crate::config::Config;
 use crate::database_setup;
 
-/// What to generate.
+/// The subcommands of `basalt gen`.
 #[derive(Debug, Subcommand)]
 pub(super) enum GenCommand {
-    /// Types of a database.
+    /// Generates types of the database.
     #[command(subcommand)]
     Types(TypesCommand),
 }
 
-/// In which language.
+/// The target language.
 #[derive(Debug, Subcommand)]
 pub(super) enum TypesCommand {
-    /// The type argument of `createClient<Database>()` of supabase-js.
+    /// The type argument of supabase-js' `createClient<Database>()`.
     Typescript(Typescript),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Typescript {
-    /// Schemas, separated by commas; the option may be repeated. `Tables<"name">` reads the first one [default: those
-    /// of rest.schemas].
+    /// Schemas, separated by commas; may be repeated. `Tables<"name">` refers to the first one [default: rest.schemas].
     #[arg(long, value_name = "SCHEMA", value_delimiter = ',')]
     schema: Vec<String>,
-    /// Another database than the project's: postgresql://user:password@host/name.
+    /// A database other than the project's: postgresql://user:password@host/name.
     #[arg(long, value_name = "URL")]
     db_url: Option<String>,
 }
 
-/// Runs the command.
+/// Runs `basalt gen`.
 pub(super) async fn run(config: &Config, command: &GenCommand) -> anyhow::Result<()> {
     let GenCommand::Types(TypesCommand::Typescript(options)) = command;
     let schemas =

@@ -1,5 +1,5 @@
-//! `basalt keys …`: API keys and signing keys, with or without a server running; running servers learn of a change
-//! at once. Output for scripts goes to standard output, remarks for people to standard error.
+//! `basalt keys …`: manages API keys and signing keys, with or without a running server; running servers apply changes at
+//! once. Results go to standard output, messages to standard error.
 
 mod api;
 mod signing;
@@ -18,20 +18,20 @@ use crate::config::Config;
 use crate::{probe, running, secrets};
 use api::Listed;
 
-/// What to do with keys. Without a word: prints the project's URL and keys as an environment file.
+/// The subcommands of `basalt keys`. Without one, it prints the project's URL and keys as an environment file.
 #[derive(Debug, Subcommand)]
 pub(super) enum KeysCommand {
     /// Lists API keys and signing keys.
     List(List),
-    /// Makes an API key, or a signing key on standby.
+    /// Creates an API key, or a standby signing key.
     Create(Create),
-    /// Refuses a key, and what it signed, from now on.
+    /// Revokes a key; tokens that it signed become invalid.
     Revoke(Revoke),
-    /// Makes a key that takes another's place.
+    /// Replaces a key by a new one.
     Rotate(Rotate),
 }
 
-/// A kind of key that can be made.
+/// The kinds of keys that can be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
     /// `sb_publishable_…`, for browsers and apps
@@ -47,34 +47,34 @@ pub(super) struct List {
     /// Shows secret keys in full.
     #[arg(long)]
     show: bool,
-    /// Also those that are revoked or have expired.
+    /// Includes revoked and expired keys.
     #[arg(long)]
     all: bool,
-    /// As JSON.
+    /// Prints JSON.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Create {
-    /// What to make.
+    /// The kind of key.
     kind: Kind,
-    /// What to call an API key.
+    /// Name of the API key.
     #[arg(long)]
     name: Option<String>,
-    /// What it is for.
+    /// Purpose of the API key.
     #[arg(long, default_value = "")]
     description: String,
-    /// The database role of its requests [default: anon for publishable keys, service_role for secret ones].
+    /// Database role of its requests [default: anon for publishable keys, service_role for secret ones].
     #[arg(long)]
     role: Option<String>,
-    /// When it ends: a time from now such as 90d, or a date.
+    /// Expiry: a duration such as 90d, or a date.
     #[arg(long, value_name = "WHEN")]
     expires: Option<String>,
-    /// Of a signing key: ES256, RS256, EdDSA or HS256.
+    /// Algorithm of a signing key: ES256, RS256, EdDSA or HS256.
     #[arg(long, default_value = "ES256", value_parser = ["ES256", "RS256", "EdDSA", "HS256"])]
     algorithm: String,
-    /// As JSON.
+    /// Prints JSON.
     #[arg(long)]
     json: bool,
 }
@@ -82,10 +82,10 @@ pub(super) struct Create {
 #[derive(Debug, Args)]
 pub(super) struct Revoke {
     /// Name or id of an API key, or kid of a signing key; `publishable` and `secret` for the default ones.
-    // A kid is base64url and may begin with a hyphen.
+    // A kid is base64url and may start with a hyphen.
     #[arg(allow_hyphen_values = true)]
     key: String,
-    /// Without asking.
+    /// Does not ask for confirmation.
     #[arg(long)]
     yes: bool,
 }
@@ -94,21 +94,21 @@ pub(super) struct Revoke {
 pub(super) struct Rotate {
     /// Name or id of an API key, `publishable` or `secret` for the default ones, or `signing`.
     key: String,
-    /// How long the old API key still holds, such as 1h or 7d [default: not at all].
+    /// How long the old API key stays valid, such as 1h or 7d [default: it becomes invalid at once].
     #[arg(long, value_name = "TIME")]
     grace: Option<String>,
-    /// Of a new signing key, when none is on standby: ES256, RS256, EdDSA or HS256.
+    /// Algorithm of the new signing key if none is on standby: ES256, RS256, EdDSA or HS256.
     #[arg(long, default_value = "ES256", value_parser = ["ES256", "RS256", "EdDSA", "HS256"])]
     algorithm: String,
-    /// Without asking.
+    /// Does not ask for confirmation.
     #[arg(long)]
     yes: bool,
-    /// As JSON.
+    /// Prints JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// Runs the command.
+/// Runs `basalt keys`.
 pub(super) async fn run(config: &Config, command: &KeysCommand) -> anyhow::Result<()> {
     let mut database = CommandDatabase::open(config).await?;
     let keys =
@@ -124,7 +124,7 @@ pub(super) async fn run(config: &Config, command: &KeysCommand) -> anyhow::Resul
     done
 }
 
-/// The project's keys as a server hands them out: those of this machine, unless the database knows better.
+/// The project's API keys as a server uses them: those of this machine, updated from the database if it is running.
 pub(super) async fn in_force(config: &Config, secrets: &secrets::Secrets) -> Arc<ApiKeys> {
     let own = || Arc::new(secrets.api_keys().clone());
     let Some(mut database) = CommandDatabase::if_running(config).await else { return own() };
@@ -139,8 +139,8 @@ pub(super) async fn in_force(config: &Config, secrets: &secrets::Secrets) -> Arc
     }
 }
 
-/// The address of the server that hands these keys out: of the one that runs, else as configured. Warns where the server that runs has other
-/// secrets: its keys are others.
+/// The address of the server that accepts these keys: the running one, or the configured address. Warns if the running server has
+/// other secrets, because these keys are then invalid there.
 pub(super) async fn server_url(config: &Config, secrets: &secrets::Secrets, keys: &ApiKeys) -> String {
     let (url, is_same, is_ours) = match running::read(&config.server.state_dir) {
         Some(note) => (note.url, note.fingerprint == secrets.fingerprint(), true),

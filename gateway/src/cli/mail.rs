@@ -1,5 +1,5 @@
-//! `basalt mail …` lists the mails that wait or were given up, and sends them again, with or without a running server.
-//! Their content stays sealed.
+//! `basalt mail …`: lists mails that are waiting or were abandoned, and sends them again, with or without a running server.
+//! Their content stays encrypted.
 
 use std::io::{self, Write};
 
@@ -13,36 +13,36 @@ use super::terminal::{table, time};
 use crate::config::Config;
 use crate::mail;
 
-/// What to do with mails.
+/// The subcommands of `basalt mail`.
 #[derive(Debug, Subcommand)]
 pub(super) enum MailCommand {
-    /// Lists the mails that wait or were given up, the newest first, with the mail server's words.
+    /// Lists waiting and abandoned mails, newest first, with the mail server's reply.
     List(List),
-    /// Sends mails again that were given up, or that wait for their next attempt.
+    /// Sends abandoned mails, or mails waiting for their next attempt, again.
     Retry(Retry),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct List {
-    /// Only mails in this state; repeat it for several. queued: waiting; dead: given up; sent: taken by the mail
-    /// server; mailbox: in the development mailbox [default: queued and dead].
+    /// Only mails in this state; may be repeated. queued: waiting; dead: abandoned; sent: accepted by the mail server;
+    /// mailbox: in the development mailbox [default: queued and dead].
     #[arg(long, value_name = "STATE", value_parser = parse_state)]
     state: Vec<&'static str>,
-    /// Most mails to show.
+    /// Maximum number of mails to print.
     #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=10_000))]
     limit: i64,
-    /// As JSON.
+    /// Prints JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// Which mails to send again. Codes in a mail live from when it was asked for: a retry does not make them younger.
+/// The mails to send again. A code in a mail expires as from its first request: retrying does not extend it.
 #[derive(Debug, Args)]
 pub(super) struct Retry {
-    /// Ids of mails, as `basalt mail list` shows them. One that is on its way at this moment may arrive twice.
+    /// Ids of mails, as shown by `basalt mail list`. A mail that is being sent at this moment may arrive twice.
     #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "ID")]
     ids: Vec<i64>,
-    /// All that were given up.
+    /// All abandoned mails.
     #[arg(long)]
     all: bool,
 }
@@ -51,10 +51,10 @@ fn parse_state(name: &str) -> Result<&'static str, String> {
     STATES
         .into_iter()
         .find(|state| *state == name)
-        .ok_or_else(|| format!("there is no state of this name; the states are {}", STATES.join(", ")))
+        .ok_or_else(|| format!("unknown state; the states are {}", STATES.join(", ")))
 }
 
-/// Runs the command.
+/// Runs `basalt mail`.
 pub(super) async fn run(config: &Config, command: &MailCommand) -> anyhow::Result<()> {
     let mut database = CommandDatabase::open(config).await?;
     let queue = queue::queue(database.system_pool(), &mail::outbox(config, &database.secrets));
@@ -75,7 +75,7 @@ async fn list(queue: &Queue, list: &List) -> anyhow::Result<()> {
         writeln!(out, "{:#}", json!({ "mails": mails, "total": listed.total }))?;
     } else {
         let rows: Vec<Vec<String>> = listed.jobs.iter().map(as_row).collect();
-        let header = ["ID", "KIND", "TO", "STATE", "ATTEMPTS", "ASKED FOR", "NEXT", "ENDED", "ERROR"];
+        let header = ["ID", "KIND", "TO", "STATE", "ATTEMPTS", "CREATED", "NEXT", "ENDED", "ERROR"];
         out.write_all(table(&header, &rows).as_bytes())?;
         let shown = i64::try_from(listed.jobs.len()).unwrap_or(i64::MAX);
         if shown < listed.total {
@@ -85,7 +85,7 @@ async fn list(queue: &Queue, list: &List) -> anyhow::Result<()> {
     if listed.of_others > 0 {
         writeln!(
             io::stderr(),
-            "{} more are sealed under another server.master_key: another project's, or the one before this",
+            "{} more are encrypted with another server.master_key, of another project or a previous one",
             listed.of_others
         )?;
     }
@@ -107,7 +107,7 @@ fn as_json(mail: &ListedJob) -> Value {
 }
 
 fn as_row(mail: &ListedJob) -> Vec<String> {
-    // One line each: a mail server's answer may have several, and may hold control characters.
+    // Keep each mail on one line: a mail server's reply may have several lines or control characters.
     let error = mail.last_error.as_deref().unwrap_or("-");
     let error: String = error.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
     vec![
@@ -129,20 +129,20 @@ fn recipient(mail: &ListedJob) -> String {
 
 async fn retry(config: &Config, queue: &Queue, retry: &Retry) -> anyhow::Result<()> {
     let ids: Vec<String> = retry.ids.iter().map(i64::to_string).collect();
-    let which = if retry.all { RetrySelection::Dead } else { RetrySelection::Keys(&ids) };
-    let count = match queue.retry(which).await? {
+    let selection = if retry.all { RetrySelection::Dead } else { RetrySelection::Keys(&ids) };
+    let count = match queue.retry(selection).await? {
         Ok(ids) => ids.len(),
         Err(missing) => anyhow::bail!(
-            "there is no mail {} that waits or was given up, and nothing was changed: `basalt mail list` shows those there are",
+            "no waiting or abandoned mail has the id {}; nothing was changed: `basalt mail list` shows the mails",
             missing.join(", ")
         ),
     };
-    let mails = if count == 1 { "mail goes" } else { "mails go" };
-    writeln!(io::stdout(), "{count} {mails} out again")?;
+    let mails = if count == 1 { "mail" } else { "mails" };
+    writeln!(io::stdout(), "{count} {mails} queued again")?;
     if count > 0 && config.mail.smtp_url.is_none() {
         writeln!(
             io::stderr(),
-            "They wait for a server with a mail server: set mail.smtp_url and mail.from, and start it."
+            "No mail server is configured: set mail.smtp_url and mail.from, and start the server."
         )?;
     }
     Ok(())

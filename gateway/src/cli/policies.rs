@@ -1,4 +1,4 @@
-//! `basalt policies …`: the project's rights applied, checked and proven, with or without a running server.
+//! `basalt policies …`: applies, checks and tests the project's policies, with or without a running server.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -10,20 +10,20 @@ use super::command_database::CommandDatabase;
 use crate::banner::Console;
 use crate::config::Config;
 
-/// What to do with the project's policy files.
+/// The subcommands of `basalt policies`.
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub(super) enum PoliciesCommand {
-    /// Applies all policy files, also those that have not changed: rights that were changed by hand are undone.
+    /// Applies all policy files, including unchanged ones, which reverts manual changes.
     Apply,
-    /// Looks for what usually goes wrong with rights, and compares the database with the files. Ends with 1 when it
-    /// finds something.
+    /// Checks for common mistakes in grants and policies, and compares the database with the files. Exits with 1 if it
+    /// finds a problem.
     Check,
-    /// Tries every case of policies/tests as every person, in a transaction that is rolled back. Ends with 1 when one is
-    /// not as stated.
+    /// Runs every case in policies/tests as every user, in a transaction that is rolled back. Exits with 1 if a result
+    /// differs from the expectation.
     Test,
 }
 
-/// Runs the command.
+/// Runs `basalt policies`.
 pub(super) async fn run(config: &Config, command: PoliciesCommand) -> anyhow::Result<ExitCode> {
     let project = Project::open(&config.project.dir)?;
     let database = CommandDatabase::open(config).await?;
@@ -44,7 +44,7 @@ async fn run_on(
         PoliciesCommand::Apply => {
             let console = Console::new(false);
             let files = project.apply_policies(&mut client, |line| console.progress(line)).await?;
-            writeln!(out, "{} policy files are applied", files.len())?;
+            writeln!(out, "applied {} policy files", files.len())?;
             Ok(ExitCode::SUCCESS)
         }
         PoliciesCommand::Check => {
@@ -53,7 +53,7 @@ async fn run_on(
                 writeln!(out, "{finding}")?;
             }
             if findings.is_empty() {
-                writeln!(out, "no faults found")?;
+                writeln!(out, "no problems found")?;
                 return Ok(ExitCode::SUCCESS);
             }
             Ok(ExitCode::FAILURE)
@@ -63,7 +63,7 @@ async fn run_on(
             for fault in &outcome.faults {
                 writeln!(out, "{fault}")?;
             }
-            writeln!(out, "{} checks, {} not as stated", outcome.checks, outcome.faults.len())?;
+            writeln!(out, "{} checks, {} failed", outcome.checks, outcome.faults.len())?;
             Ok(if outcome.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }

@@ -1,5 +1,5 @@
-//! `basalt secrets …` sets, lists and removes secrets of functions, with or without a running server. Values are never shown.
-//! `reset` is about the server's own secrets.
+//! `basalt secrets …`: sets, lists and removes secrets of functions, with or without a running server. Values are never shown.
+//! `reset` replaces the server's own secrets.
 
 mod reset;
 
@@ -16,35 +16,35 @@ use super::terminal::{table, time};
 use crate::built_in::signing_secrets;
 use crate::config::Config;
 
-/// Longer files hold more than secrets may have together.
+/// Limit on the size of a file, well above the limit on all secrets together.
 const FILE_BYTES: u64 = 8 * 1024 * 1024;
 
-/// What to do with secrets.
+/// The subcommands of `basalt secrets`.
 #[derive(Debug, Subcommand)]
 pub(super) enum SecretsCommand {
-    /// Sets secrets, all or none.
+    /// Sets secrets, either all or none.
     Set(Set),
-    /// Lists the names.
+    /// Lists the names of secrets.
     List(List),
-    /// Removes secrets, all or none.
+    /// Removes secrets, either all or none.
     Unset(Unset),
-    /// Makes new secrets of the server itself when those of its embedded database are lost, and lists what becomes invalid.
+    /// Generates new server secrets when those of the embedded database are lost, and lists what becomes invalid.
     Reset,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Set {
-    /// `NAME=value`. Other users of this machine may see what is typed; a file is safer.
+    /// `NAME=value`. Other users of this machine may see command lines; a file is safer.
     #[arg(value_name = "NAME=VALUE", required_unless_present = "env_file", value_parser = parse_pair)]
     pairs: Vec<(String, SecretString)>,
-    /// A file of lines `NAME=value`; `-` reads them from standard input.
+    /// A file with `NAME=value` lines; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     env_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct List {
-    /// As JSON.
+    /// Prints JSON.
     #[arg(long)]
     json: bool,
 }
@@ -56,11 +56,11 @@ pub(super) struct Unset {
 }
 
 fn parse_pair(text: &str) -> Result<(String, SecretString), &'static str> {
-    let (name, value) = text.split_once('=').ok_or("NAME=value is wanted")?;
+    let (name, value) = text.split_once('=').ok_or("expected NAME=value")?;
     Ok((name.to_owned(), SecretString::from(value)))
 }
 
-/// Runs the command.
+/// Runs `basalt secrets`.
 pub(super) async fn run(config: &Config, command: &SecretsCommand) -> anyhow::Result<()> {
     if let SecretsCommand::Reset = command {
         return Box::pin(reset::run(config)).await;
@@ -72,7 +72,7 @@ pub(super) async fn run(config: &Config, command: &SecretsCommand) -> anyhow::Re
         SecretsCommand::Set(set) => Box::pin(self::set(&store, set)).await,
         SecretsCommand::List(list) => Box::pin(self::list(&store, list)).await,
         SecretsCommand::Unset(unset) => Box::pin(self::unset(&store, unset)).await,
-        // Handled above: it must not open the database with the secrets it has.
+        // Handled above, because it must not open the database with the current secrets.
         SecretsCommand::Reset => Ok(()),
     };
     database.close().await;
@@ -97,7 +97,7 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<(String, SecretString)>> {
         std::fs::File::open(path).and_then(|file| file.take(FILE_BYTES).read_to_string(&mut text))
     };
     read.map_err(|error| anyhow::anyhow!("cannot read {}: {error}", path.display()))?;
-    parse_env_file(&text).map_err(|line| anyhow::anyhow!("{}:{line}: NAME=value is wanted", path.display()))
+    parse_env_file(&text).map_err(|line| anyhow::anyhow!("{}:{line}: expected NAME=value", path.display()))
 }
 
 async fn list(store: &SecretStore, list: &List) -> anyhow::Result<()> {
@@ -126,7 +126,7 @@ async fn unset(store: &SecretStore, unset: &Unset) -> anyhow::Result<()> {
             Ok(())
         }
         Err(missing) => anyhow::bail!(
-            "there is no secret {}, and nothing was changed: `basalt secrets list` shows those there are",
+            "no secret is named {}; nothing was changed: `basalt secrets list` shows the names",
             missing.join(", ")
         ),
     }

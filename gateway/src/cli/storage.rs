@@ -1,4 +1,4 @@
-//! `basalt storage …` compares the bytes of objects with their rows, with or without a running server.
+//! `basalt storage …`: compares stored blobs with their rows, with or without a running server.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -17,41 +17,41 @@ use super::command_database::CommandDatabase;
 use super::terminal::table;
 use crate::config::Config;
 
-/// What to do with objects' bytes.
+/// The subcommands of `basalt storage`.
 #[derive(Debug, Subcommand)]
 pub(super) enum StorageCommand {
-    /// Looks for rows without bytes, and for bytes without a row. Changes nothing. Fails where a row has no bytes.
+    /// Finds rows without a blob, and blobs without a row. Changes nothing. Exits with 1 if a row has no blob.
     Check(Check),
-    /// Deletes bytes without a row, and what broken uploads left. A running server does most of this by itself.
+    /// Deletes blobs without a row and the remains of failed uploads. A running server does most of this itself.
     Gc(Gc),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Check {
-    /// Bytes without a row count from this age on: younger ones may be of an upload under way.
+    /// Minimum age of a blob without a row to be reported: a younger one may belong to an upload in progress.
     #[arg(long, value_name = "TIME", default_value = "1d", value_parser = parse_time)]
     older_than: Duration,
-    /// Most lines to show of each kind.
+    /// Maximum number of lines of each kind.
     #[arg(long, default_value_t = 50, value_name = "N")]
     limit: usize,
-    /// As JSON, without a limit.
+    /// Prints JSON, without a limit.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Gc {
-    /// Deletes what is older. Less than an hour may end uploads that are under way.
+    /// Minimum age of a blob to be deleted. Less than an hour may break uploads in progress.
     #[arg(long, value_name = "TIME", default_value = "1d", value_parser = parse_time)]
     older_than: Duration,
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {
     read_time(&Value::Bare(text.to_owned()))
-        .ok_or_else(|| "a time is wanted, such as 90m, 24h or 7d".to_owned())
+        .ok_or_else(|| "expected a duration such as 90m, 24h or 7d".to_owned())
 }
 
-/// Runs the command.
+/// Runs `basalt storage`.
 pub(super) async fn run(config: &Config, command: &StorageCommand) -> anyhow::Result<ExitCode> {
     let mut database = CommandDatabase::open(config).await?;
     let done = async {
@@ -80,12 +80,12 @@ async fn check(reconciler: &Reconciler, check: &Check) -> anyhow::Result<ExitCod
 
 fn show(findings: &Findings, limit: usize, out: &mut impl Write) -> io::Result<()> {
     let Findings { blobs, bytes, missing, orphans } = findings;
-    writeln!(out, "{blobs} blobs of rows, {bytes} bytes")?;
+    writeln!(out, "{blobs} blobs with rows, {bytes} bytes")?;
     writeln!(out, "{} rows without a blob", missing.len())?;
     if !missing.is_empty() {
         let row = |missing: &basalt_storage::blobs::reconcile::Missing| {
             let version = missing.version.clone().unwrap_or_else(|| "-".to_owned());
-            // One line each: a key may hold anything.
+            // Keep each row on one line: an object's key may contain any character.
             vec![missing.holder.escape_debug().to_string(), version]
         };
         let rows: Vec<Vec<String>> = missing.iter().take(limit).map(row).collect();
@@ -127,7 +127,7 @@ async fn gc(reconciler: &Reconciler, gc: &Gc) -> anyhow::Result<ExitCode> {
     let collected = reconciler.collect(gc.older_than).await?;
     writeln!(
         io::stdout(),
-        "{} uploads given up, {} beginnings removed, {} blobs deleted",
+        "{} uploads abandoned, {} incomplete uploads removed, {} blobs deleted",
         collected.swept.intents,
         collected.swept.beginnings,
         collected.blobs

@@ -1,10 +1,10 @@
-//! What commands share at the terminal: tables, questions, passwords typed unseen.
+//! Terminal input and output of commands: tables, confirmations, hidden password prompts.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-/// Rows in columns as wide as they need; a header in capitals.
+/// Formats rows as a table with a header and aligned columns.
 pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> = header
         .iter()
@@ -25,18 +25,18 @@ pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// `2026-01-02 03:04`, in UTC; a dash for never.
+/// Formats a time as `2026-01-02 03:04` in UTC; `-` for `None`.
 pub(super) fn time(at: Option<jiff::Timestamp>) -> String {
     at.map_or_else(|| "-".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M").to_string())
 }
 
-/// Goes on with `--yes`, or after a yes at the terminal.
+/// Succeeds with `--yes` or after confirmation at the terminal.
 pub(super) fn confirm(question: &str, is_confirmed: bool) -> anyhow::Result<()> {
     if is_confirmed {
         return Ok(());
     }
     if !io::stdin().is_terminal() {
-        anyhow::bail!("{question} Say so with --yes");
+        anyhow::bail!("{question} Confirm with --yes");
     }
     write!(io::stderr(), "{question} [y/N] ")?;
     io::stderr().flush()?;
@@ -45,31 +45,31 @@ pub(super) fn confirm(question: &str, is_confirmed: bool) -> anyhow::Result<()> 
     if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { anyhow::bail!("nothing was changed") }
 }
 
-/// A password, from the terminal without showing it, and twice; else the first line of standard input.
+/// Reads a password: twice from the terminal without echo, or the first line of standard input.
 pub(super) fn read_password() -> anyhow::Result<String> {
     let password = if io::stdin().is_terminal() {
-        let first = ask_unseen("New password: ")?;
-        if ask_unseen("Once more: ")? != first {
-            anyhow::bail!("the two are not the same; nothing was changed");
+        let first = prompt_hidden("New password: ")?;
+        if prompt_hidden("Repeat it: ")? != first {
+            anyhow::bail!("the passwords differ; nothing was changed");
         }
         first
     } else {
         first_line()?
     };
     if password.is_empty() {
-        anyhow::bail!("no password was given: type it, or pipe it in as one line");
+        anyhow::bail!("the password is empty: type it, or pipe it in as one line");
     }
     Ok(password)
 }
 
-fn ask_unseen(question: &str) -> anyhow::Result<String> {
-    write!(io::stderr(), "{question}")?;
+fn prompt_hidden(prompt: &str) -> anyhow::Result<String> {
+    write!(io::stderr(), "{prompt}")?;
     io::stderr().flush()?;
     let terminal = io::stdin();
     let before = tcgetattr(&terminal)?;
-    let mut unseen = before.clone();
-    unseen.local_modes.remove(LocalModes::ECHO);
-    tcsetattr(&terminal, OptionalActions::Now, &unseen)?;
+    let mut hidden = before.clone();
+    hidden.local_modes.remove(LocalModes::ECHO);
+    tcsetattr(&terminal, OptionalActions::Now, &hidden)?;
     let line = first_line();
     tcsetattr(&terminal, OptionalActions::Now, &before)?;
     writeln!(io::stderr())?;
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_they_need() {
+    fn columns_fit_their_widest_cell() {
         let rows = [vec!["a".to_owned(), "bb".to_owned()], vec!["längst".to_owned(), String::new()]];
         assert_eq!(table(&["NAME", "KEY"], &rows), "NAME    KEY\na       bb\nlängst\n");
     }

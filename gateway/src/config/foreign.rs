@@ -1,8 +1,8 @@
-//! The configurations of other servers ([`super::postgrest`], [`super::gotrue`]): a table from their names to ours, and
-//! the engine that puts what is written under them under our keys.
+//! Configuration of other servers ([`super::postgrest`], [`super::gotrue`]): maps their names to our settings and
+//! translates the values.
 //!
-//! Empty means not set. An unknown name is only warned of, because those servers ignore it; a value that cannot be
-//! read is a fault.
+//! Empty means not set. An unknown name only warns, because those servers ignore it; a value that cannot be parsed is a
+//! fault.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -13,38 +13,38 @@ use basalt_core::settings::{Fault, Source, Value, Written};
 use super::libpq::Connection;
 use super::raw::nearest;
 
-/// What becomes of a value.
+/// How a value is translated.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Meaning {
-    /// The same text under our key.
+    /// Copied to our setting.
     Same(&'static str),
-    /// A list under our key; an empty one counts.
+    /// A list for our setting; an empty list counts as a value.
     List(&'static str),
-    /// A list under our key, of names as this function reads them.
+    /// A list of names for our setting, parsed by `read`.
     Names {
         key: &'static str,
         read: fn(&str) -> Vec<String>,
-        /// An empty list counts; otherwise it is as if nothing were written.
+        /// Whether an empty list counts as a value; otherwise it counts as unset.
         may_be_empty: bool,
     },
-    /// This translation of the text under our key.
+    /// Translated by the function for our setting.
     As(&'static str, fn(&str) -> Result<String, String>),
-    /// Read by the form itself; the words are for docs/CONFIG.md.
+    /// Handled by the form itself; the text describes it in docs/CONFIG.md.
     Special(&'static str),
-    /// Changes no answer here, whatever it says.
+    /// Accepted without any effect.
     Ignored,
-    /// Only `true` is done; the sentence says so to those who write `false`.
+    /// Always enabled here; `false` causes a warning with this sentence.
     AlwaysOn(&'static str),
-    /// Nothing here reads it; the sentence says what to do instead.
+    /// Not supported; the warning says what to use instead.
     Instead(&'static str),
-    /// Belongs to this feature, which a later release brings.
+    /// Belongs to this feature, which is not available yet.
     Later(&'static str),
 }
 
-/// One of their settings, or with `_` or `.` at its end all that start so.
+/// One of their settings, or a prefix of settings if it ends with `_` or `.`.
 pub(super) struct Name {
     pub(super) name: Cow<'static, str>,
-    /// Other spellings.
+    /// Alternative spellings.
     pub(super) aliases: &'static [&'static str],
     pub(super) meaning: Meaning,
 }
@@ -58,7 +58,7 @@ impl Name {
         Self { name: Cow::Borrowed(name), aliases: &[], meaning }
     }
 
-    pub(super) const fn also(mut self, aliases: &'static [&'static str]) -> Self {
+    pub(super) const fn with_aliases(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;
         self
     }
@@ -67,39 +67,39 @@ impl Name {
         std::iter::once(&*self.name).chain(self.aliases.iter().copied())
     }
 
-    pub(super) fn is_beginning(&self) -> bool {
+    pub(super) fn is_prefix(&self) -> bool {
         self.name.ends_with(['_', '.'])
     }
 }
 
-/// The configuration of one server.
+/// The configuration format of one server.
 pub(super) struct Form {
-    /// What it is called.
+    /// The server's name.
     pub(super) server: &'static str,
-    /// What its variables start with.
+    /// The prefix of its variables.
     pub(super) prefix: &'static str,
-    /// Of several that fit, the whole name counts before a beginning, and of those the first.
+    /// An exact name wins over a prefix; of several prefixes, the first match wins.
     pub(super) names: Vec<Name>,
-    /// What holds where neither its names nor ours say something else.
+    /// Defaults that apply where neither its names nor ours set a value.
     pub(super) defaults: &'static [(&'static str, &'static str)],
 }
 
-/// One thing that was written.
+/// A written value.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// As the table spells it.
+    /// The name as spelled in the table.
     pub(super) name: String,
     pub(super) value: String,
     pub(super) source: Source,
 }
 
-/// What their names say, under ours.
+/// The values collected from foreign names, translated to our settings.
 #[derive(Default)]
 pub(super) struct Collected {
-    /// Later ones count more.
+    /// Later entries override earlier ones.
     pub(super) entries: Vec<Entry>,
     pub(super) written: Vec<(&'static str, Written)>,
-    /// To be used where nothing else is written.
+    /// Used where nothing else is written.
     pub(super) defaults: Vec<(&'static str, Written)>,
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<String>,
@@ -111,7 +111,7 @@ impl Form {
         format!("{}{}", self.prefix, name.to_ascii_uppercase().replace(['-', '.'], "_"))
     }
 
-    /// The variables with its prefix that are not empty; `spelled` says how the table names one without its prefix.
+    /// Collects variables with the prefix that are not empty; `spelled` converts a variable's name to the table's spelling.
     pub(super) fn variables(
         &self,
         environment: &[(OsString, OsString)],
@@ -136,7 +136,7 @@ impl Form {
         }
     }
 
-    /// Translates what has one meaning; what is special stays for the form itself.
+    /// Translates values with a fixed meaning; the form handles `Special` ones.
     pub(super) fn translate(&self, out: &mut Collected) {
         let source = Source::DefaultOf(self.server);
         out.defaults =
@@ -144,7 +144,7 @@ impl Form {
         let mut later: Vec<(&str, Vec<String>)> = Vec::new();
         for name in &self.names {
             let counts_empty = name.may_be_empty();
-            let given: Vec<(String, Source)> = if name.is_beginning() {
+            let given: Vec<(String, Source)> = if name.is_prefix() {
                 let fits =
                     |entry: &&Entry| self.name_of(&entry.name).is_some_and(|found| std::ptr::eq(found, name));
                 let found = out.entries.iter().filter(fits);
@@ -167,7 +167,7 @@ impl Form {
                         out.warnings.push(format!("{source}: {sentence}"));
                     }
                     Meaning::Instead(sentence) => {
-                        out.warnings.push(format!("{source} is not read: {sentence}"));
+                        out.warnings.push(format!("{source} is ignored: {sentence}"));
                     }
                     Meaning::Later(feature) if flag(&text) != Ok("false".to_owned()) => {
                         match later.iter_mut().find(|(known, _)| *known == feature) {
@@ -181,20 +181,18 @@ impl Form {
         }
         for (feature, variables) in later {
             let variables = variables.join(", ");
-            out.warnings.push(format!("{variables}: not available yet ({feature}); it is ignored"));
+            out.warnings.push(format!("{variables}: not available yet ({feature}); ignored"));
         }
     }
 
     fn name_of(&self, name: &str) -> Option<&Name> {
-        let whole = self.names.iter().find(|known| known.spellings().any(|spelling| spelling == name));
-        whole.or_else(|| {
-            self.names.iter().find(|known| known.is_beginning() && name.starts_with(&*known.name))
-        })
+        let exact = self.names.iter().find(|known| known.spellings().any(|spelling| spelling == name));
+        exact.or_else(|| self.names.iter().find(|known| known.is_prefix() && name.starts_with(&*known.name)))
     }
 
-    /// Warns of unknown names.
-    pub(super) fn warn_of_unknown(&self, out: &mut Collected) {
-        let spellings = || self.names.iter().filter(|name| !name.is_beginning()).flat_map(Name::spellings);
+    /// Warns about unknown names.
+    pub(super) fn warn_about_unknown(&self, out: &mut Collected) {
+        let spellings = || self.names.iter().filter(|name| !name.is_prefix()).flat_map(Name::spellings);
         let unknown = out.entries.iter().filter(|entry| self.name_of(&entry.name).is_none());
         let server = self.server;
         for Entry { name, source, .. } in unknown {
@@ -208,24 +206,24 @@ impl Form {
                 }
             };
             let advice = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-            out.warnings.push(format!("{source}: {server} has no {setting}; it is ignored{advice}"));
+            out.warnings.push(format!("{source}: {server} has no {setting}; ignored{advice}"));
         }
     }
 
-    /// The names among `environment` that mean nothing unless the server stands in for this one, as one warning.
+    /// One warning for all variables in `environment` that have no effect without the matching `--only`.
     pub(super) fn stray(&self, environment: &[(OsString, OsString)], section: &str) -> Option<String> {
         let names = environment.iter().filter_map(|(name, _)| name.to_str());
         let mut names: Vec<&str> = names.filter(|name| name.starts_with(self.prefix)).collect();
         names.sort_unstable();
         let first = names.first()?;
-        let others = if names.len() > 1 { " and the like" } else { "" };
+        let others = if names.len() > 1 { " and similar variables" } else { "" };
         Some(format!(
-            "{first}{others}: {}'s variables are read with --only {section} only; see [{section}] in docs/CONFIG.md",
+            "{first}{others}: {}'s variables are used only with --only {section}; see [{section}] in docs/CONFIG.md",
             self.server
         ))
     }
 
-    /// Its part of docs/CONFIG.md: `text` with the defaults in the place of `{defaults}`.
+    /// This server's section of docs/CONFIG.md: `text` with `{defaults}` replaced.
     pub(super) fn markdown(&self, text: &str) -> String {
         let mut defaults = String::new();
         for (key, value) in self.defaults {
@@ -237,7 +235,7 @@ impl Form {
 }
 
 impl Collected {
-    /// The value in force: a name before its aliases, and of several with one name the last.
+    /// The effective value: a name wins over its aliases, and the last value of a name wins.
     pub(super) fn get(&self, name: &Name, counts_empty: bool) -> Option<(String, Source)> {
         name.spellings().find_map(|spelling| self.get_spelled(spelling, counts_empty))
     }
@@ -255,7 +253,7 @@ impl Collected {
         self.faults.push(Fault { source, message });
     }
 
-    /// The database's URL, after what else its connection string says.
+    /// The database URL; also records the other results of its connection string.
     pub(super) fn database_url(&mut self, connection: Connection, source: Source) -> Written {
         for warning in connection.warnings {
             self.warnings.push(format!("{source}: {warning}"));
@@ -272,20 +270,20 @@ fn written(text: &str, source: Source) -> Written {
 }
 
 /// What a name means here, for docs/CONFIG.md.
-pub(super) fn words(meaning: Meaning) -> String {
+pub(super) fn describe(meaning: Meaning) -> String {
     match meaning {
         Meaning::Same(key) | Meaning::List(key) | Meaning::Names { key, .. } | Meaning::As(key, _) => {
             format!("`{key}`")
         }
-        Meaning::Special(words) => words.to_owned(),
-        Meaning::Ignored => "accepted; changes no answer here".to_owned(),
-        Meaning::AlwaysOn(sentence) => format!("{sentence}; `false` is warned of"),
-        Meaning::Instead(sentence) => format!("not read: {sentence}"),
+        Meaning::Special(text) => text.to_owned(),
+        Meaning::Ignored => "accepted without effect".to_owned(),
+        Meaning::AlwaysOn(sentence) => format!("{sentence}; `false` causes a warning"),
+        Meaning::Instead(sentence) => format!("ignored: {sentence}"),
         Meaning::Later(feature) => format!("not available yet: {feature}"),
     }
 }
 
-/// `true` or `false`, where it is one: PostgREST takes any number but zero as true, Go writes `t` and `F`.
+/// Normalises booleans: PostgREST accepts any non-zero number as true, Go accepts `t` and `F`.
 pub(super) fn flag(text: &str) -> Result<String, String> {
     let text = text.trim().to_ascii_lowercase();
     Ok(match (text.as_str(), text.parse::<f64>()) {
@@ -296,7 +294,7 @@ pub(super) fn flag(text: &str) -> Result<String, String> {
     })
 }
 
-/// One variable's text, of those that have one.
+/// The value of a variable, if it is set.
 pub(super) fn variable(environment: &[(OsString, OsString)], name: &str) -> Option<String> {
     let found = environment.iter().find(|(known, _)| known == name);
     found.and_then(|(_, text)| text.to_str()).map(ToOwned::to_owned)

@@ -1,9 +1,9 @@
-//! GoTrue's own configuration, for `--only auth`: `GOTRUE_*` variables put under our names (auth.md 3.24).
+//! GoTrue's own configuration, for `--only auth`: maps `GOTRUE_*` variables to our settings (auth.md 3.24).
 //!
-//! With one of them GoTrue's defaults hold instead of ours (port 8081 on every address, at the root, no key gate, empty
-//! audience and role), and the few names that GoTrue also reads without its prefix count (`DATABASE_URL`, `PORT`,
-//! `API_EXTERNAL_URL`). A setting of auth that only has GoTrue's name in upper case (`GOTRUE_SITE_URL` is
-//! `auth.site_url`, `GOTRUE_JWT_EXP` is `jwt.exp`) needs no line here.
+//! With one of them, GoTrue's defaults apply instead of ours (port 8081 on every address, at the root, no API keys, empty
+//! audience and role), and so do the few names that GoTrue reads without its prefix (`DATABASE_URL`, `PORT`,
+//! `API_EXTERNAL_URL`). Settings whose name is GoTrue's in lower case (`GOTRUE_SITE_URL` is `auth.site_url`, `GOTRUE_JWT_EXP` is
+//! `jwt.exp`) need no entry here.
 
 #[cfg(test)]
 mod tests;
@@ -15,12 +15,12 @@ use std::fmt::Write as _;
 use basalt_core::settings::{Fault, Source, Value, Written};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::foreign::{self, Collected, Entry, Form, Meaning, Name, words};
+use super::foreign::{self, Collected, Entry, Form, Meaning, Name, describe};
 use super::libpq;
 use super::sections::settings;
 use Meaning::{As, Ignored, Instead, Later, Same, Special};
 
-/// GoTrue's names without the prefix that are not simply ours in upper case.
+/// GoTrue's names, without the prefix, that are not our setting names in upper case.
 const NAMES: &[(&str, Meaning)] = &[
     ("API_EXTERNAL_URL", Same("server.public_url")),
     ("API_HOST", Same("server.host")),
@@ -58,7 +58,7 @@ const NAMES: &[(&str, Meaning)] = &[
     (
         "RATE_LIMIT_HEADER",
         Instead(
-            "limits count by client address; BASALT_SERVER_TRUSTED_PROXIES names the proxies whose X-Forwarded-For is believed",
+            "rate limits use the client address; BASALT_SERVER_TRUSTED_PROXIES lists the proxies whose X-Forwarded-For is trusted",
         ),
     ),
     ("SECURITY_REFRESH_TOKEN_ALGORITHM_VERSION", Ignored),
@@ -74,8 +74,8 @@ const NAMES: &[(&str, Meaning)] = &[
     ("SMTP_SENDER_NAME", Same("mail.sender_name")),
     ("SMTP_USER", Special("a part of `mail.smtp_url`")),
     ("TRACING_", Ignored),
-    // Features that a later release brings, by the start of their names.
-    ("CUSTOM_OAUTH_", Later("sign-in through providers of your own")),
+    // Prefixes of features that are not available yet.
+    ("CUSTOM_OAUTH_", Later("sign-in through custom providers")),
     ("EXTERNAL_", Later("sign-in through other providers")),
     ("HOOK_", Later("hooks")),
     ("INDEX_WORKER_", Later("the index worker")),
@@ -83,34 +83,37 @@ const NAMES: &[(&str, Meaning)] = &[
     ("MFA_", Later("second factors")),
     ("OAUTH_SERVER_", Later("the OAuth server")),
     ("PASSKEY_", Later("passkeys")),
-    ("PASSWORD_HIBP_", Later("more settings of the check against leaked passwords")),
+    ("PASSWORD_HIBP_", Later("further settings of the leaked password check")),
     ("RATE_LIMIT_", Later("this rate limit")),
     ("RELOADING_", Later("reloading of the configuration")),
     ("SAML_", Later("single sign-on")),
     ("SECURITY_CAPTCHA_", Later("captchas")),
     ("SECURITY_", Later("this setting")),
     ("SESSIONS_", Later("this limit on sessions")),
-    ("SMS_", Later("messages to phones")),
-    ("MAILER_", Later("this setting of mails")),
+    ("SMS_", Later("text messages")),
+    ("MAILER_", Later("this mail setting")),
     ("WEBAUTHN_", Later("passkeys")),
 ];
 
-/// Names that count without the prefix as well, with what they mean.
+/// Names that are also read without the prefix, and their table entry.
 const UNPREFIXED: [(&str, &str); 3] =
     [("API_EXTERNAL_URL", "API_EXTERNAL_URL"), ("DATABASE_URL", "DB_DATABASE_URL"), ("PORT", "API_PORT")];
 
-/// Settings without which a GoTrue does not start: ours, and what to say. The secret may be keys instead.
+/// Settings that GoTrue requires at startup: our keys, any one of which suffices, and the error.
 const REQUIRED: [(&[&str], &str); 4] = [
-    (&["auth.site_url"], "GOTRUE_SITE_URL is required: where the app lives, such as https://app.example.org"),
+    (
+        &["auth.site_url"],
+        "GOTRUE_SITE_URL is required: the address of the app, such as https://app.example.org",
+    ),
     (
         &["server.public_url"],
-        "API_EXTERNAL_URL is required: how browsers reach this server, such as https://example.org/auth/v1",
+        "API_EXTERNAL_URL is required: the public address of this server, such as https://example.org/auth/v1",
     ),
-    (&["jwt.secret", "jwt.keys"], "GOTRUE_JWT_SECRET is required, or GOTRUE_JWT_KEYS with a key that signs"),
+    (&["jwt.secret", "jwt.keys"], "GOTRUE_JWT_SECRET is required, or GOTRUE_JWT_KEYS with a signing key"),
     (&["database.url"], "GOTRUE_DB_DATABASE_URL is required: postgresql://login:password@host:5432/database"),
 ];
 
-/// Settings that GoTrue does not have, by the start of their keys: they are not documented in its words.
+/// Prefixes of our settings that GoTrue does not have; docs/CONFIG.md does not list them under GoTrue's names.
 const OURS_ALONE: [&str; 7] = [
     "jwt.anon_key",
     "jwt.service_key",
@@ -128,7 +131,7 @@ pub(super) fn form() -> Form {
             None if setting.key.starts_with("jwt.") => setting.key.replace('.', "_"),
             None => return None,
         };
-        // Spelled as one word there.
+        // GoTrue spells this as one word.
         let name = name.to_ascii_uppercase().replace("_URL_PATHS_", "_URLPATHS_");
         let is_rate = setting.key.starts_with("auth.rate_limit_");
         let meaning = if is_rate { As(setting.key, whole_rate) } else { Same(setting.key) };
@@ -151,13 +154,13 @@ pub(super) fn form() -> Form {
     }
 }
 
-/// What has to be written and is not; `is_written` looks among all sources.
+/// Required settings that are not written in any source.
 pub(super) fn missing(is_written: impl Fn(&str) -> bool) -> Vec<Fault> {
     let missing = REQUIRED.iter().filter(|(keys, _)| !keys.iter().any(|key| is_written(key)));
     missing.map(|(_, message)| Fault { source: Source::Default, message: (*message).to_owned() }).collect()
 }
 
-/// Reads the variables; `None` when there is none of GoTrue's own.
+/// Collects the variables; `None` if no `GOTRUE_*` variable is set.
 pub(super) fn collect(environment: &[(OsString, OsString)]) -> Option<Collected> {
     let form = form();
     let lookup = |name: &str| foreign::variable(environment, name);
@@ -173,7 +176,7 @@ pub(super) fn collect(environment: &[(OsString, OsString)]) -> Option<Collected>
             out.entries.push(Entry { name: name.to_owned(), value, source });
         }
     }
-    form.warn_of_unknown(&mut out);
+    form.warn_about_unknown(&mut out);
     form.translate(&mut out);
     if let Some((text, source)) = out.get_spelled("DB_DATABASE_URL", false) {
         match libpq::connection(text.trim(), &lookup) {
@@ -200,7 +203,7 @@ fn log_filter(text: &str) -> Result<String, String> {
     Ok(filter.to_owned())
 }
 
-/// A rate may have a fraction there; what is below one whole request is none.
+/// GoTrue's rates may have a fraction; round it down.
 fn whole_rate(text: &str) -> Result<String, String> {
     let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
     Ok(match text.split_once('.') {
@@ -213,7 +216,7 @@ fn whole_rate(text: &str) -> Result<String, String> {
 fn headers(out: &mut Collected) {
     let Some((text, source)) = out.get_spelled("SMTP_HEADERS", false) else { return };
     let Ok(headers) = serde_json::from_str::<BTreeMap<String, Vec<String>>>(&text) else {
-        return out.fault(source, "must be a JSON object with a list of texts for each name".to_owned());
+        return out.fault(source, "must be a JSON object with a list of strings for each name".to_owned());
     };
     let pairs = headers
         .into_iter()
@@ -221,7 +224,7 @@ fn headers(out: &mut Collected) {
     out.written.push(("mail.headers", Written { value: Value::Pairs(pairs.collect()), source }));
 }
 
-/// `smtp://user:password@host:587`; port 465 speaks TLS from the first byte.
+/// Builds `smtp://user:password@host:587`; port 465 uses implicit TLS.
 fn smtp(out: &mut Collected) {
     let part = |name: &str| out.get_spelled(name, false);
     let Some((host, source)) = part("SMTP_HOST") else { return };
@@ -240,7 +243,7 @@ fn smtp(out: &mut Collected) {
     out.write("mail.smtp_url", &format!("{scheme}://{login}{host}:{port}"), source);
 }
 
-/// The part of docs/CONFIG.md about GoTrue's names.
+/// The section of docs/CONFIG.md about GoTrue's names.
 pub(super) fn markdown() -> String {
     let form = form();
     let required: String = REQUIRED.iter().map(|(_, sentence)| format!("- {sentence}\n")).collect();
@@ -250,9 +253,9 @@ pub(super) fn markdown() -> String {
         OURS_ALONE.iter().any(|start| key.starts_with(start))
     };
     for name in form.names.iter().filter(|name| !is_ours_alone(name.meaning)) {
-        let all = if name.is_beginning() { "*" } else { "" };
-        let others = if matches!(name.meaning, Later(_)) { ", the others" } else { "" };
-        let _ = writeln!(text, "| `GOTRUE_{}{all}`{others} | {} |", name.name, words(name.meaning));
+        let all = if name.is_prefix() { "*" } else { "" };
+        let others = if matches!(name.meaning, Later(_)) { ", others" } else { "" };
+        let _ = writeln!(text, "| `GOTRUE_{}{all}`{others} | {} |", name.name, describe(name.meaning));
     }
     text
 }

@@ -1,25 +1,24 @@
-//! Connection strings as libpq reads them: a URL or `key=value` pairs, what they leave out taken from `PG*` variables
-//! and the password file, then from libpq's own defaults. The result is a string that our driver understands. The
-//! driver's own parser refuses what it does not know (`sslmode=verify-full`, `target_session_attrs=primary`,
-//! `passfile`), and it gives a host without a port 5432 where `PGPORT` says otherwise.
+//! Parses connection strings like libpq: a URL or `key=value` pairs, completed from `PG*` variables, the password file and
+//! libpq's defaults. The result is a string for our driver, whose own parser rejects some values
+//! (`sslmode=verify-full`, `target_session_attrs=primary`, `passfile`) and ignores `PGPORT`.
 //!
-//! libpq checks certificates for `sslmode=verify-ca` and `verify-full` only, so that is what a connection string of
-//! PostgREST's means here, too ([`Connection::verifies`]).
+//! libpq checks certificates only for `sslmode=verify-ca` and `verify-full`; a connection string of PostgREST's means the
+//! same here ([`Connection::verifies`]).
 
 use std::path::{Path, PathBuf};
 
-/// How to reach the database.
+/// A parsed connection string.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Connection {
-    /// `key='value'` pairs for the driver; holds the password.
+    /// `key='value'` pairs for the driver; includes the password.
     pub(super) text: String,
-    /// Whether certificates are checked.
+    /// Whether the server's certificate is checked.
     pub(super) verifies: bool,
-    /// What was asked for and is not done.
+    /// Requested parameters that have no effect.
     pub(super) warnings: Vec<String>,
 }
 
-/// Variables that stand in for parameters.
+/// Environment variables and the parameters they set.
 const VARIABLES: [(&str, &str); 14] = [
     ("PGHOST", "host"),
     ("PGHOSTADDR", "hostaddr"),
@@ -37,18 +36,18 @@ const VARIABLES: [(&str, &str); 14] = [
     ("PGLOADBALANCEHOSTS", "load_balance_hosts"),
 ];
 
-/// Parameters that the driver takes as they are.
-const SAME: &str = "host hostaddr port dbname user password options application_name channel_binding connect_timeout \
+/// Parameters that the driver accepts unchanged.
+const UNCHANGED: &str = "host hostaddr port dbname user password options application_name channel_binding connect_timeout \
                     tcp_user_timeout keepalives keepalives_idle keepalives_interval load_balance_hosts";
 
-/// Parameters without which the same database is reached. GoTrue's URLs name a search path; auth sets its own.
+/// Ignored parameters, which do not change the database. GoTrue's URLs set a search path; auth sets its own.
 const IGNORED: &str = "passfile fallback_application_name client_encoding gssencmode krbsrvname gsslib gssdelegation \
                        sslcompression sslsni sslnegotiation ssl_min_protocol_version ssl_max_protocol_version search_path";
 
-/// Where libpq looks for the server's socket; which of them depends on who built it.
+/// Folders of the server's socket; which one applies depends on how PostgreSQL was built.
 const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
-/// Reads `text`; `variable` looks up an environment variable.
+/// Parses `text`; `variable` returns the value of an environment variable.
 pub(super) fn connection(
     text: &str,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -75,10 +74,10 @@ pub(super) fn connection(
     {
         pairs.0.push(("password".to_owned(), password));
     }
-    translated(&pairs)
+    to_driver_string(&pairs)
 }
 
-/// Parameters; of several with one name the last counts, and an empty one is none.
+/// Parameters. The last value of a name counts; an empty value counts as unset.
 struct Pairs(Vec<(String, String)>);
 
 impl Pairs {
@@ -88,7 +87,7 @@ impl Pairs {
     }
 }
 
-fn translated(pairs: &Pairs) -> Result<Connection, &'static str> {
+fn to_driver_string(pairs: &Pairs) -> Result<Connection, &'static str> {
     let mut text = String::new();
     let mut add = |key: &str, value: &str| {
         let value = value.replace('\\', "\\\\").replace('\'', "\\'");
@@ -101,16 +100,16 @@ fn translated(pairs: &Pairs) -> Result<Connection, &'static str> {
             continue;
         }
         match key.as_str() {
-            same if SAME.split(' ').any(|known| known == same) => add(same, value),
+            name if UNCHANGED.split(' ').any(|known| known == name) => add(name, value),
             "keepalives_count" => add("keepalives_retries", value),
             "sslmode" => add("sslmode", ssl_mode(value)?),
             "target_session_attrs" => add("target_session_attrs", session_attributes(value)?),
             "sslrootcert" if value == "system" => {}
             "sslrootcert" | "sslcrl" | "sslcrldir" => warnings.push(format!(
-                "{key} is not read: certificates are checked against those the system trusts; add yours there"
+                "{key} is ignored: certificates are checked against the system's trust store; add yours there"
             )),
             other if IGNORED.split(' ').any(|known| known == other) => {}
-            other => warnings.push(format!("{other} is not supported and left out")),
+            other => warnings.push(format!("{other} is not supported and is ignored")),
         }
     }
     let verifies = pairs.get("sslmode").is_some_and(|mode| mode.starts_with("verify-"))
@@ -121,10 +120,10 @@ fn translated(pairs: &Pairs) -> Result<Connection, &'static str> {
 fn ssl_mode(mode: &str) -> Result<&'static str, &'static str> {
     match mode {
         "disable" => Ok("disable"),
-        // A client that asks for TLS only where the server insists gets it where it is offered.
+        // libpq's `allow` uses TLS only if the server requires it; ours uses it whenever the server offers it.
         "allow" | "prefer" => Ok("prefer"),
         "require" | "verify-ca" | "verify-full" => Ok("require"),
-        _ => Err("has an unknown sslmode: take disable, prefer, require, verify-ca or verify-full"),
+        _ => Err("has an unknown sslmode: use disable, prefer, require, verify-ca or verify-full"),
     }
 }
 
@@ -133,11 +132,11 @@ fn session_attributes(wanted: &str) -> Result<&'static str, &'static str> {
         "any" | "prefer-standby" => Ok("any"),
         "read-write" | "primary" => Ok("read-write"),
         "read-only" | "standby" => Ok("read-only"),
-        _ => Err("has unknown target_session_attrs: take any, read-write or read-only"),
+        _ => Err("has unknown target_session_attrs: use any, read-write or read-only"),
     }
 }
 
-/// The folder with the server's socket, else this machine by TCP.
+/// The folder that contains the server's socket, or `localhost` for TCP.
 fn default_host(port: &str) -> String {
     let has_socket = |folder: &&str| Path::new(folder).join(format!(".s.PGSQL.{port}")).exists();
     SOCKET_FOLDERS.into_iter().find(has_socket).unwrap_or("localhost").to_owned()
@@ -150,7 +149,7 @@ fn is_url(text: &str) -> bool {
 /// `postgresql://user:password@host:port,host:port/database?key=value`
 fn from_url(text: &str) -> Result<Vec<(String, String)>, &'static str> {
     let (_, rest) = text.split_once("://").unwrap_or(("", text));
-    // A password may hold a question mark, so the login goes first.
+    // A password may contain a question mark, so split off the login first.
     let authority = rest.split('/').next().unwrap_or_default();
     let login = authority.rsplit_once('@').map_or("", |(login, _)| login);
     let rest = rest.strip_prefix(login).unwrap_or(rest).trim_start_matches('@');
@@ -183,7 +182,7 @@ fn from_url(text: &str) -> Result<Vec<(String, String)>, &'static str> {
         add("port", &ports.join(","))?;
     }
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (key, value) = pair.split_once('=').ok_or("has a parameter without a value behind its ?")?;
+        let (key, value) = pair.split_once('=').ok_or("has a query parameter without a value")?;
         match (key, value) {
             ("ssl", "true") => add("sslmode", "require")?,
             _ => add(key, value)?,
@@ -194,10 +193,10 @@ fn from_url(text: &str) -> Result<Vec<(String, String)>, &'static str> {
 
 fn decoded(text: &str) -> Result<String, &'static str> {
     let decoded = percent_encoding::percent_decode_str(text).decode_utf8();
-    Ok(decoded.map_err(|_| "is not UTF-8 once its %XX are decoded")?.into_owned())
+    Ok(decoded.map_err(|_| "is not UTF-8 after percent-decoding")?.into_owned())
 }
 
-/// `host=a user='it''s'`: blanks may stand around `=`, and a backslash protects what follows it.
+/// `host=a user='it''s'`: blanks around `=` are allowed, and a backslash escapes the next character.
 fn from_pairs(text: &str) -> Result<Vec<(String, String)>, &'static str> {
     let mut pairs = Vec::new();
     let mut rest = text.trim();
@@ -223,7 +222,7 @@ fn from_pairs(text: &str) -> Result<Vec<(String, String)>, &'static str> {
             }
         }
         if !is_closed {
-            return Err("has a value without its closing quote");
+            return Err("has a value without a closing quote");
         }
         pairs.push((key.trim().to_owned(), value));
         rest = chars.as_str().trim_start();
@@ -231,7 +230,7 @@ fn from_pairs(text: &str) -> Result<Vec<(String, String)>, &'static str> {
     Ok(pairs)
 }
 
-/// The password of the first line that fits in the password file: `host:port:database:user:password`.
+/// The password from the first matching line of the password file (`host:port:database:user:password`).
 fn stored_password(pairs: &Pairs, variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let home = || variable("HOME").map(|home| Path::new(&home).join(".pgpass"));
     let file = pairs.get("passfile").map(PathBuf::from).or_else(home)?;
@@ -250,7 +249,7 @@ fn stored_password(pairs: &Pairs, variable: &dyn Fn(&str) -> Option<String>) -> 
     })
 }
 
-/// Five fields; a backslash protects a colon.
+/// Splits a line into five fields; a backslash escapes a colon.
 fn password_fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut chars = line.chars();
@@ -286,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_pairs_and_variables_mean_the_same() {
+    fn urls_pairs_and_variables_are_equivalent() {
         let expected = "user='u' password='p w' dbname='d' host='h' port='6000'";
         assert_eq!(text("postgresql://u:p%20w@h:6000/d", &[]), expected);
         assert_eq!(text("user = u password='p w' dbname=d host=h port=6000", &[]), expected);
@@ -310,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn several_hosts_and_odd_parameters() {
+    fn parses_several_hosts_and_unusual_parameters() {
         assert_eq!(
             text(
                 "postgres://u@[::1]:5,b/d?target_session_attrs=primary&sslmode=allow&gssencmode=disable&ssl=true",
@@ -334,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_checked_where_libpq_would() {
+    fn checks_certificates_like_libpq() {
         let none = |_: &str| None;
         let verifies = |mode: &str| connection(&format!("postgres://u@h/d?{mode}"), &none).unwrap().verifies;
         assert!(!verifies("sslmode=prefer") && !verifies("sslmode=require") && !verifies(""));
@@ -344,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn the_password_file_is_read_as_libpq_does() {
+    fn reads_password_file_like_libpq() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("pass");
         std::fs::write(&file, "# mine\nother:*:*:u:no\nh:5432:*:u:a\\:b:c\n").unwrap();

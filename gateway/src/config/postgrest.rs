@@ -1,8 +1,8 @@
-//! PostgREST's own configuration, for `--only rest`: `PGRST_*` variables and a `postgrest.conf`, put under our names.
+//! PostgREST's own configuration, for `--only rest`: maps `PGRST_*` variables and `postgrest.conf` to our settings.
 //!
-//! With either of them PostgREST's defaults hold instead of ours (port 3000 on every IPv4 address, at the root, no key
-//! gate, no anonymous access, no cap). A variable wins over the file, and a name over its older alias, as they do there;
-//! settings in the database win over both and are the REST service's business.
+//! With either of them, PostgREST's defaults apply instead of ours (port 3000 on every IPv4 address, at the root, no API
+//! keys, no anonymous access, no row limit). As in PostgREST, a variable wins over the file, and a name over its older
+//! alias. Settings in the database win over both; the REST service handles those.
 
 mod file;
 mod print;
@@ -16,14 +16,14 @@ use std::path::Path;
 use basalt_core::settings::{Source, Value, Written};
 use basalt_rest::config::names_between_commas;
 
-use super::foreign::{self, Collected, Form, Meaning, Name, flag, words};
+use super::foreign::{self, Collected, Form, Meaning, Name, describe, flag};
 use super::libpq;
 use Meaning::{AlwaysOn, As, Ignored, List, Names, Same, Special};
 pub use print::print;
 
 const APP_SETTINGS: &str = "app.settings.";
 
-/// Every setting of PostgREST's that its manual lists, from release 9 to today.
+/// Every setting in PostgREST's manual, from release 9 on.
 pub(super) fn form() -> Form {
     let is_flag = |key| As(key, flag);
     Form {
@@ -43,40 +43,40 @@ pub(super) fn form() -> Form {
                 Names { key: "rest.extra_search_path", read: names_between_commas, may_be_empty: true },
             ),
             Name::new("db-hoisted-tx-settings", List("rest.hoisted_tx_settings")),
-            Name::new("db-max-rows", Same("rest.max_rows")).also(&["max-rows"]),
+            Name::new("db-max-rows", Same("rest.max_rows")).with_aliases(&["max-rows"]),
             Name::new("db-plan-enabled", is_flag("rest.plan_enabled")),
             Name::new("db-pool", Same("database.pool_size")),
             Name::new("db-pool-acquisition-timeout", Same("database.pool_timeout")),
             Name::new(
                 "db-pool-automatic-recovery",
-                AlwaysOn(
-                    "a lost connection to the database is always opened again, and the server goes on meanwhile",
-                ),
+                AlwaysOn("the server always reconnects to the database and keeps running meanwhile"),
             ),
-            Name::new("db-pool-max-idletime", Same("database.pool_idle_timeout")).also(&["db-pool-timeout"]),
+            Name::new("db-pool-max-idletime", Same("database.pool_idle_timeout"))
+                .with_aliases(&["db-pool-timeout"]),
             Name::new("db-pool-max-lifetime", Same("database.pool_max_lifetime")),
             Name::new("db-pre-config", Same("rest.pre_config")),
-            Name::new("db-pre-request", Same("rest.pre_request")).also(&["pre-request"]),
+            Name::new("db-pre-request", Same("rest.pre_request")).with_aliases(&["pre-request"]),
             Name::new("db-prepared-statements", Special("`false` sets `database.statement_cache` to 0")),
-            Name::new("db-root-spec", Same("rest.root_spec")).also(&["root-spec"]),
+            Name::new("db-root-spec", Same("rest.root_spec")).with_aliases(&["root-spec"]),
             Name::new(
                 "db-schemas",
                 Names { key: "rest.schemas", read: names_between_commas, may_be_empty: false },
             )
-            .also(&["db-schema"]),
+            .with_aliases(&["db-schema"]),
             Name::new("db-timezone-enabled", Ignored),
             Name::new("db-tx-end", Same("rest.tx_end")),
             Name::new("db-uri", Special("`database.authenticator_url` and `database.verify_certificate`")),
             Name::new("jwt-aud", Same("rest.jwt_aud")),
             Name::new("jwt-cache-max-entries", Ignored),
             Name::new("jwt-cache-max-lifetime", Ignored),
-            Name::new("jwt-role-claim-key", Same("rest.role_claim")).also(&["role-claim-key"]),
+            Name::new("jwt-role-claim-key", Same("rest.role_claim")).with_aliases(&["role-claim-key"]),
             Name::new("jwt-secret", Special("`jwt.secret`, or `jwt.keys` for a JWK or a JWK set")),
-            Name::new("jwt-secret-is-base64", is_flag("jwt.secret_is_base64")).also(&["secret-is-base64"]),
+            Name::new("jwt-secret-is-base64", is_flag("jwt.secret_is_base64"))
+                .with_aliases(&["secret-is-base64"]),
             Name::new(
                 "log-level",
                 Special(
-                    "`server.log`: `crit` and `error` log trouble only, `warn` also what is done, `info` every request, `debug` everything",
+                    "`server.log`: `crit` and `error` log problems only, `warn` also what the server does, `info` every request, `debug` everything",
                 ),
             ),
             Name::new(
@@ -86,7 +86,7 @@ pub(super) fn form() -> Form {
             Name::new("openapi-mode", Same("rest.openapi_mode")),
             Name::new("openapi-security-active", is_flag("rest.openapi_security_active")),
             Name::new("openapi-server-proxy-uri", Same("rest.openapi_server_proxy_uri"))
-                .also(&["server-proxy-uri"]),
+                .with_aliases(&["server-proxy-uri"]),
             Name::new("server-cors-allowed-origins", Same("server.cors_origins")),
             Name::new("server-host", Same("server.host")),
             Name::new("server-port", Same("server.port")),
@@ -114,7 +114,7 @@ pub(super) fn form() -> Form {
     }
 }
 
-/// Reads the file named on the command line and the variables; `None` when there is neither.
+/// Collects the file from the command line and the variables; `None` if there is neither.
 pub(super) fn collect(
     file: Option<&Path>,
     environment: &[(OsString, OsString)],
@@ -131,7 +131,7 @@ pub(super) fn collect(
     if file.is_none() && out.entries.is_empty() && out.faults.is_empty() {
         return None;
     }
-    form.warn_of_unknown(&mut out);
+    form.warn_about_unknown(&mut out);
     form.translate(&mut out);
     database(&mut out, working_dir, &lookup);
     if let Some((text, source)) = out.get_spelled("jwt-secret", false) {
@@ -157,13 +157,13 @@ fn spelled(name: &str) -> String {
         .map_or_else(|| name.replace('_', "-"), |own| format!("{APP_SETTINGS}{own}"))
 }
 
-/// `@file` is what the file holds, without the line's end.
+/// Replaces `@file` by the file's content, without the final newline.
 fn contents(text: &str, source: &Source, working_dir: &Path, out: &mut Collected) -> Option<String> {
     let Some(file) = text.strip_prefix('@') else { return Some(text.to_owned()) };
     match std::fs::read_to_string(working_dir.join(file)) {
         Ok(contents) => Some(contents.trim_end_matches(['\r', '\n']).to_owned()),
         Err(error) => {
-            let problem = format!("cannot read {file} ({error}): check the path and who may read it");
+            let problem = format!("cannot read {file} ({error}): check the path and the file's permissions");
             out.fault(source.clone(), problem);
             None
         }
@@ -178,7 +178,7 @@ fn database(out: &mut Collected, working_dir: &Path, variable: &dyn Fn(&str) -> 
     let Some(text) = contents(&text, &source, working_dir, out) else { return };
     let connection = match libpq::connection(text.trim(), variable) {
         Ok(connection) => connection,
-        // Our own names may say where the database is.
+        // Our own settings may name the database.
         Err(_) if !is_given => return,
         Err(problem) => return out.fault(source, format!("the connection string {problem}")),
     };
@@ -186,7 +186,7 @@ fn database(out: &mut Collected, working_dir: &Path, variable: &dyn Fn(&str) -> 
     if is_given { out.written.push(url) } else { out.defaults.push(url) }
 }
 
-/// A secret, a JWK or a JWK set.
+/// Parses a secret, a JWK or a JWK set.
 fn secret(text: &str, source: Source, working_dir: &Path, out: &mut Collected) {
     let Some(text) = contents(text, &source, working_dir, out) else { return };
     let json = serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default();
@@ -199,7 +199,7 @@ fn secret(text: &str, source: Source, working_dir: &Path, out: &mut Collected) {
     }
 }
 
-/// Their levels say which answers are logged; ours, how much.
+/// Maps PostgREST's log levels, which select logged responses, to our log filter.
 fn log(out: &mut Collected) {
     let (level, queries) = (out.get_spelled("log-level", false), out.get_spelled("log-query", false));
     let Some(source) = level.as_ref().or(queries.as_ref()).map(|(_, source)| source.clone()) else { return };
@@ -226,7 +226,7 @@ fn app_settings(out: &mut Collected) {
     let mut last = None;
     for entry in &out.entries {
         let Some(name) = entry.name.strip_prefix(APP_SETTINGS) else { continue };
-        // Names of settings have no case in PostgreSQL.
+        // PostgreSQL's setting names are case-insensitive.
         pairs.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         pairs.push((name.to_owned(), Value::Text(entry.value.clone())));
         last = Some(entry.source.clone());
@@ -236,15 +236,15 @@ fn app_settings(out: &mut Collected) {
     }
 }
 
-/// The part of docs/CONFIG.md about PostgREST's names.
+/// The section of docs/CONFIG.md about PostgREST's names.
 pub(super) fn markdown() -> String {
     let form = form();
     let mut text = form.markdown(include_str!("postgrest.md"));
     for name in &form.names {
         let aliases = name.aliases.iter().map(|alias| format!(", `{alias}`")).collect::<String>();
-        let all = if name.is_beginning() { "*" } else { "" };
-        let (name, variable, words) = (&name.name, form.variable_of(&name.name), words(name.meaning));
-        let _ = writeln!(text, "| `{name}{all}`{aliases} | `{variable}{all}` | {words} |");
+        let all = if name.is_prefix() { "*" } else { "" };
+        let (name, variable, here) = (&name.name, form.variable_of(&name.name), describe(name.meaning));
+        let _ = writeln!(text, "| `{name}{all}`{aliases} | `{variable}{all}` | {here} |");
     }
     text
 }

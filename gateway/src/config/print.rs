@@ -1,4 +1,4 @@
-//! The settings for people: `basalt config` (what is in force, and where it comes from) and docs/CONFIG.md (what there is).
+//! Prints the settings: `basalt config` (effective values and their sources) and docs/CONFIG.md (all settings).
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -9,15 +9,18 @@ use super::sections::{sections, settings};
 use super::{Config, Setting, Source};
 use super::{gotrue, postgrest};
 
-/// Where the comment with the source starts, unless the value is longer.
+/// The column of the comment with the source, unless the value is longer.
 const COMMENT_COLUMN: usize = 44;
 
-/// Writes the effective configuration as TOML; each line names its source. Secrets read `(set)`.
+/// Writes the effective configuration as TOML, with the source of each value. Secrets are shown as `(set)`.
 ///
 /// # Errors
 /// Writing to `out` fails.
 pub fn print_config(config: &Config, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "# The configuration in force. Later ones win: default, file, variable, option.")?;
+    writeln!(
+        out,
+        "# The effective configuration. Order of precedence, lowest first: default, file, variable, option."
+    )?;
     match &config.project.file {
         Some(file) => writeln!(out, "# File: {}", file.display())?,
         None => writeln!(out, "# File: none in {}", config.project.dir.display())?,
@@ -50,7 +53,7 @@ pub fn print_config(config: &Config, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What holds while a setting is not written.
+/// Describes the default of a setting that is not set.
 fn not_set(setting: &Setting) -> String {
     match setting.fallback {
         Fallback::By(words) | Fallback::ByOr(words, _) if words != "none" => {
@@ -60,21 +63,21 @@ fn not_set(setting: &Setting) -> String {
     }
 }
 
-/// docs/CONFIG.md.
+/// Generates docs/CONFIG.md.
 #[must_use]
 pub fn markdown() -> String {
     let mut text = String::from(
         "# Settings\n\n\
-         Generated from the tables of settings; `BASALT_TEST_BLESS=1 cargo test -p basalt config` writes it anew.\n\n\
-         Every setting can stand in `basalt.toml` in the project folder, in an environment variable\n\
-         (`BASALT_SECTION_KEY`, so `server.port` is `BASALT_SERVER_PORT`), and a few in an option. An option wins over a\n\
-         variable, a variable over the file, the file over the default. A laptop needs none of them.\n\n\
-         - Times are seconds, or texts such as `\"15m\"`, `\"24h\"`, `\"7d\"`. Sizes are bytes, or texts such as `\"50MiB\"`.\n\
-         - Lists are TOML lists; in variables, separated by commas.\n\
-         - Relative paths start in the project folder; those of options where the command is typed.\n\
-         - An empty variable counts as not set, except where text may be empty.\n\
-         - `basalt config` shows what is in force and where each value comes from; mistakes are reported all at once.\n\
-         - **secret**: never shown. **reserved**: checked, but no part of this release reads it yet.\n",
+         Generated from the tables of settings; `cargo xtask gen-docs` regenerates it.\n\n\
+         Every setting can be set in `basalt.toml` in the project folder or in an environment variable\n\
+         (`BASALT_SECTION_KEY`: `server.port` is `BASALT_SERVER_PORT`); a few have an option. Options override variables, variables\n\
+         override the file, and the file overrides the default. A development server needs no settings.\n\n\
+         - Times are seconds, or strings such as `\"15m\"`, `\"24h\"`, `\"7d\"`. Sizes are bytes, or strings such as `\"50MiB\"`.\n\
+         - Lists are TOML lists; in variables, values are separated by commas.\n\
+         - Relative paths are resolved against the project folder; in options, against the working directory.\n\
+         - An empty variable counts as not set, unless the setting accepts an empty value.\n\
+         - `basalt config` shows the effective values with their sources; all mistakes are reported together.\n\
+         - **secret**: never shown. **reserved**: checked, but not used by this release yet.\n",
     );
     for (section, purpose) in sections() {
         let _ = write!(

@@ -1,8 +1,8 @@
-//! `RawConfig`: what is written, and where, before it is checked. Reads `basalt.toml`, `BASALT_*` variables and
-//! command-line options, and reports unknown names.
+//! `RawConfig`: the written values with their sources, before they are checked. Reads `basalt.toml`, `BASALT_*` variables
+//! and command-line options, and reports unknown names.
 //!
-//! PostgREST's own variables and file are a further source ([`super::postgrest`]), GoTrue's variables another
-//! ([`super::gotrue`]); each fills the same map.
+//! PostgREST's variables and file ([`super::postgrest`]) and GoTrue's variables ([`super::gotrue`]) are further sources of
+//! the same map.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,46 +17,46 @@ use super::postgrest;
 use super::sections::{sections, setting, settings};
 use basalt_core::settings::{Fault, Source, Value, Written};
 
-/// The file in the project folder.
+/// The file's name in the project folder.
 const FILE: &str = "basalt.toml";
 const PREFIX: &str = "BASALT_";
-/// Variables of our own tests, which are no settings.
+/// Variables of our own tests, which are not settings.
 const TEST_PREFIX: &str = "BASALT_TEST_";
-/// Our tools set these for clients; a shell that has them may start a server, too.
+/// `cargo xtask` sets these for clients; a server may start in a shell that has them.
 const FOR_CLIENTS: [&str; 5] =
     ["BASALT_URL", "BASALT_ANON_KEY", "BASALT_SERVICE_KEY", "BASALT_PUBLISHABLE_KEY", "BASALT_SECRET_KEY"];
 
-/// Where to look: everything the outside world contributes, so that tests need no process environment.
+/// All external input, so that tests need no process environment.
 pub(super) struct Origin {
     /// Options: setting, option as typed, value.
     pub options: Vec<(&'static str, &'static str, String)>,
-    /// The environment, whole.
+    /// The complete environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Where the program was started.
+    /// The working directory of the process.
     pub working_dir: PathBuf,
-    /// The one service to run; `rest` may be configured as a PostgREST is.
+    /// The service of `--only`; `rest` and `auth` accept foreign configuration.
     pub only: Option<Only>,
     /// PostgREST's configuration file.
     pub postgrest_file: Option<PathBuf>,
 }
 
-/// Everything that was written, by the name of the setting.
+/// All written values, by setting.
 pub(super) struct RawConfig {
-    /// The folder `basalt.toml` was looked for in: relative paths of file and variables start here.
+    /// The folder of `basalt.toml`; relative paths in the file and in variables are resolved against it.
     pub project_dir: PathBuf,
-    /// Where the program was started: relative paths of options start here.
+    /// The working directory; relative paths in options are resolved against it.
     pub working_dir: PathBuf,
-    /// The file, if there is one.
+    /// The path of `basalt.toml`, if it exists.
     pub file: Option<PathBuf>,
-    /// Whether PostgREST's names configure it, so that its defaults hold.
+    /// Whether PostgREST's names configure this server, so that PostgREST's defaults apply.
     pub is_postgrest: bool,
-    /// What was written to no effect.
+    /// Written values without an effect.
     pub warnings: Vec<String>,
-    /// What was written, not yet checked.
+    /// The values, not yet checked.
     pub written: BTreeMap<&'static str, Written>,
-    /// The sections `[functions.NAME]`, whose names are the project's.
+    /// The `[functions.NAME]` sections, whose names the project chooses.
     pub functions: Vec<FunctionSection>,
-    /// The mistakes found while collecting.
+    /// The mistakes found so far.
     pub faults: Vec<Fault>,
 }
 
@@ -64,9 +64,9 @@ pub(super) struct RawConfig {
 pub(super) struct FunctionSection {
     /// The function's name.
     pub name: String,
-    /// Where it stands.
+    /// Where it was written.
     pub source: Source,
-    /// What is written there.
+    /// Its keys and values.
     pub pairs: Vec<(String, Value)>,
 }
 
@@ -83,19 +83,19 @@ impl RawConfig {
             functions: Vec::new(),
             faults: Vec::new(),
         };
-        // The last writer wins, but the file's place depends on what the other two say about `project.dir`.
+        // The last source wins, but the location of the file depends on `project.dir`, which the other two sources may set.
         raw.collect_environment(&origin.environment);
         raw.collect_options(&origin.options);
         let mut stronger = std::mem::take(&mut raw.written);
         if let Some(Written { value: Value::Bare(dir), source }) = stronger.get_mut("project.dir") {
             raw.project_dir = raw.working_dir.join(&*dir);
-            // Other relative paths start there; this one does not.
+            // Other relative paths are resolved against this folder, so make it absolute here.
             *dir = raw.project_dir.to_string_lossy().into_owned();
             if !raw.project_dir.is_dir() {
                 raw.faults.push(Fault {
                     source: source.clone(),
                     message: format!(
-                        "there is no folder {}: name the folder that holds {FILE}",
+                        "folder {} does not exist: use the folder that contains {FILE}",
                         raw.project_dir.display()
                     ),
                 });
@@ -112,8 +112,8 @@ impl RawConfig {
         raw
     }
 
-    /// PostgREST's or GoTrue's names: over `basalt.toml`, because they were given to this start, and under our own
-    /// variables. Whether GoTrue's configure it.
+    /// Adds PostgREST's or GoTrue's configuration: it overrides `basalt.toml`, because it was given to this start, but not our
+    /// own variables. Returns whether GoTrue's names configure this server.
     fn collect_foreign(&mut self, origin: &Origin, names_database: bool) -> bool {
         let Origin { environment, only, postgrest_file: file, .. } = origin;
         let collected = match only {
@@ -129,7 +129,7 @@ impl RawConfig {
             }
         }
         if file.is_some() && *only != Some(Only::Rest) {
-            let message = "a configuration file of PostgREST goes with --only rest; ours is basalt.toml in the project folder";
+            let message = "a PostgREST configuration file requires --only rest; Basalt's own is basalt.toml in the project folder";
             self.faults
                 .push(Fault { source: Source::Flag("the configuration file"), message: message.to_owned() });
         }
@@ -168,8 +168,7 @@ impl RawConfig {
                 let near = nearest(name, settings().map(|row| row.key.to_owned()));
                 let near =
                     near.map(|near| format!("{PREFIX}{}", near.to_ascii_uppercase().replace('.', "_")));
-                self.faults
-                    .push(Fault { source, message: format!("there is no such setting.{}", suggest(near)) });
+                self.faults.push(Fault { source, message: format!("unknown setting.{}", suggest(near)) });
                 continue;
             };
             match text.to_str() {
@@ -188,9 +187,9 @@ impl RawConfig {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
             Err(error) => {
                 let remedy = if path.is_dir() {
-                    "this must be a file: move the folder away"
+                    "it is a folder: move it away"
                 } else {
-                    "let the user that runs Basalt read it"
+                    "give the user that runs Basalt read access"
                 };
                 return self.file_fault(&path, 1, format!("cannot read this file ({error}): {remedy}"));
             }
@@ -199,11 +198,7 @@ impl RawConfig {
                 Err(error) => {
                     let valid = error.utf8_error().valid_up_to();
                     let line = error.as_bytes().iter().take(valid).filter(|byte| **byte == b'\n').count() + 1;
-                    return self.file_fault(
-                        &path,
-                        line,
-                        "is not UTF-8 text from here on: save it as UTF-8".to_owned(),
-                    );
+                    return self.file_fault(&path, line, "invalid UTF-8: save the file as UTF-8".to_owned());
                 }
             },
         };
@@ -215,14 +210,14 @@ impl RawConfig {
             self.file_fault(&path, line, format!("is not valid TOML: {}", error.message()));
             unsure.push(unsure_lines(&text, line));
         }
-        let told = self.faults.len();
+        let reported = self.faults.len();
         self.collect_table(table.get_ref(), "", &text, &path);
-        // The parser guesses at broken lines; faults that follow from a guess would confuse.
+        // The parser guesses the meaning of invalid lines; do not report faults that follow from a guess.
         let is_sure = |source: &Source| match source {
             Source::File { line, .. } => !unsure.iter().any(|lines| lines.contains(line)),
             Source::Default | Source::DefaultOf(_) | Source::Variable(_) | Source::Flag(_) => true,
         };
-        let later = self.faults.split_off(told);
+        let later = self.faults.split_off(reported);
         self.faults.extend(later.into_iter().filter(|fault| is_sure(&fault.source)));
         self.written.retain(|_, written| is_sure(&written.source));
     }
@@ -231,7 +226,7 @@ impl RawConfig {
         self.faults.push(Fault { source: Source::File { path: self.shown(path), line }, message });
     }
 
-    /// The path as one would type it in the working folder.
+    /// The path relative to the working directory, if possible.
     fn shown(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.working_dir).unwrap_or(path).to_path_buf()
     }
@@ -262,23 +257,24 @@ impl RawConfig {
                     self.collect_table(inner, &name, text, path);
                 }
                 (None, DeValue::Table(_)) => {
-                    // One line for the whole section, not one for each key in it.
+                    // Report an unknown section once, not once per key.
                     if !has_section(&name) {
                         let near = nearest(&name, sections().map(|(name, _)| name.to_owned()));
                         let message = format!(
-                            "there is no section [{name}].{}",
+                            "unknown section [{name}].{}",
                             suggest(near.map(|near| format!("[{near}]")))
                         );
                         self.file_fault(path, line, message);
                     }
                 }
                 (None, _) if has_section(&name) => {
-                    let message = format!("{name} is a section: write [{name}], and its settings below it");
+                    let message =
+                        format!("{name} is a section: write [{name}] and put its settings below it");
                     self.file_fault(path, line, message);
                 }
                 (None, _) => {
                     let near = nearest(&name, settings().map(|row| row.key.to_owned()));
-                    self.file_fault(path, line, format!("there is no setting {name}.{}", suggest(near)));
+                    self.file_fault(path, line, format!("unknown setting {name}.{}", suggest(near)));
                 }
             }
         }
@@ -294,7 +290,7 @@ fn from_toml(value: &DeValue<'_>) -> Value {
         DeValue::String(text) => Value::Text(text.to_string()),
         DeValue::Boolean(flag) => Value::Boolean(*flag),
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
-            .map_or(Value::Other("number too large to hold"), Value::Integer),
+            .map_or(Value::Other("number that is too large"), Value::Integer),
         DeValue::Array(items) => Value::List(items.iter().map(|item| from_toml(item.get_ref())).collect()),
         DeValue::Float(_) => Value::Other("number with a fraction"),
         DeValue::Datetime(_) => Value::Other("date"),
@@ -307,7 +303,7 @@ fn from_toml(value: &DeValue<'_>) -> Value {
     }
 }
 
-/// The lines that a broken one makes unsure: itself, and after a section's name all of that section.
+/// The lines whose meaning is uncertain after an invalid one: the line itself, or the whole section after a section name.
 fn unsure_lines(text: &str, broken: usize) -> RangeInclusive<usize> {
     let is_header = |line: &str| line.trim_start().starts_with('[');
     let mut lines = text.lines().enumerate().skip(broken.saturating_sub(1));
@@ -331,8 +327,8 @@ fn suggest(near: Option<String>) -> String {
 
 /// The candidate that `name` was most likely meant to be.
 ///
-/// People carry names over from PostgREST and GoTrue (`rest.db_schemas`, `auth.jwt_exp`) and forget sections (`port`),
-/// so that a name which is the other's end counts before one that is a few letters away.
+/// Names carried over from PostgREST and GoTrue (`rest.db_schemas`, `auth.jwt_exp`) and names without a section (`port`) are
+/// common, so a candidate that is a suffix of the name, or the reverse, ranks before one with a small edit distance.
 pub(super) fn nearest(name: &str, candidates: impl Iterator<Item = String>) -> Option<String> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['.', '-'], "_");
     let wanted = plain(name);

@@ -1,5 +1,5 @@
-//! From what was written to what holds: defaults that follow from other settings, and settings that contradict each
-//! other. Every section reads its own ([`mod@basalt_core::settings`]); nothing stops at the first fault.
+//! Turns written values into the effective configuration: applies defaults that depend on other settings, and checks for
+//! contradictions. Every section reads its own settings ([`mod@basalt_core::settings`]); all faults are collected.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::built_in::{built_in, signing_secrets};
 
 use super::{Config, ConfigErrors, Database, Effective, Jwt, Mail, Mode, Only, Project, Server};
 
-/// Resolves everything, or reports everything.
+/// Returns the effective configuration, or all faults.
 pub(super) fn resolve(raw: RawConfig, only: Option<Only>) -> Result<Config, ConfigErrors> {
     let RawConfig { project_dir, working_dir, file, is_postgrest, warnings, written, functions, mut faults } =
         raw;
@@ -42,7 +42,7 @@ pub(super) fn resolve(raw: RawConfig, only: Option<Only>) -> Result<Config, Conf
     if faults.is_empty() { Ok(Config { warnings, ..config }) } else { Err(ConfigErrors(faults)) }
 }
 
-/// A section `[functions.NAME]`; what is wrong with it is noted.
+/// Reads a `[functions.NAME]` section; adds its faults to `faults`.
 fn function(section: &FunctionSection, faults: &mut Vec<Fault>) -> Option<FunctionSettings> {
     let FunctionSection { name, source, pairs } = section;
     let read = FunctionSettings::read(name, pairs);
@@ -53,7 +53,7 @@ fn function(section: &FunctionSection, faults: &mut Vec<Fault>) -> Option<Functi
     .ok()
 }
 
-/// Reads every setting once; a test holds it to that.
+/// Reads every setting once, which a test verifies.
 pub(super) fn read(r: &mut Reader, only: Option<Only>, is_postgrest: bool) -> Config {
     let project = Project::read(r);
     let server = server(r, only);
@@ -64,14 +64,14 @@ pub(super) fn read(r: &mut Reader, only: Option<Only>, is_postgrest: bool) -> Co
     let mail = mail(r, &server);
     let path = |usual: &'static str| server.prefix.clone().unwrap_or_else(|| usual.to_owned());
 
-    // A PostgREST goes by the request's `Host`, unless its public address is configured.
+    // A PostgREST derives this address from the request's `Host`, unless its public address is configured.
     if !is_postgrest || r.is_written("server.public_url") {
         let prefix = if only.is_some() { path("/rest/v1") } else { "/rest/v1".to_owned() };
         r.derive("rest.openapi_server_proxy_uri", format!("{}{prefix}", server.public_url));
     }
     r.derive("rest.safe_update", (only != Some(Only::Rest)).to_string());
 
-    // Alone it answers where it was put; a GoTrue at the root, where its public URL says.
+    // With `--only auth`, auth is served at `server.prefix`.
     let prefix = if only == Some(Only::Auth) { path("/auth/v1") } else { "/auth/v1".to_owned() };
     let external_url = format!("{}{prefix}", server.public_url);
     r.derive("auth.site_url", server.public_url.as_str());
@@ -116,7 +116,7 @@ fn server(r: &mut Reader, only: Option<Only>) -> Server {
     if only.is_some() && server.prefix.as_deref() == Some("") && server.app_dir.is_some() {
         r.fault(
             "server.app_dir",
-            "cannot be served while server.prefix = \"\" gives every path to one service: set it to \"\"",
+            "cannot be used with server.prefix = \"\", which routes every path to one service: set it to \"\"",
         );
     }
     server
@@ -124,17 +124,17 @@ fn server(r: &mut Reader, only: Option<Only>) -> Server {
 
 fn database(r: &mut Reader, server: &Server, only: Option<Only>) -> Database {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    // A client alone gets two thirds of them.
+    // One client may use two thirds of these.
     r.derive("database.pool_size", (6 * cores).clamp(15, 60).to_string());
     r.derive("database.data_dir", server.state_dir.join("postgres").to_string_lossy());
     let mut database = Database::read(r);
     if only == Some(Only::Rest) {
-        // A PostgREST has one login, whatever it is called.
+        // A PostgREST has a single login; either setting may name it.
         database.authenticator_url = database.authenticator_url.or_else(|| database.url.clone());
         let is_written = r.is_written("database.url") || r.is_written("database.authenticator_url");
         if database.authenticator_url.is_none() && !is_written {
             r.general_fault(
-                "--only rest starts no PostgreSQL of its own: set database.authenticator_url (BASALT_DATABASE_AUTHENTICATOR_URL) or \
+                "--only rest does not start PostgreSQL: set database.authenticator_url (BASALT_DATABASE_AUTHENTICATOR_URL) or \
                  database.url to postgresql://login:password@host:5432/database, or PostgREST's PGRST_DB_URI",
             );
         }
@@ -142,11 +142,14 @@ fn database(r: &mut Reader, server: &Server, only: Option<Only>) -> Database {
     if let Some(dir) = database.bin_dir.as_ref().filter(|dir| !dir.join("postgres").exists()) {
         r.fault(
             "database.bin_dir",
-            &format!("has no program `postgres`: {} is not a PostgreSQL bin folder", dir.display()),
+            &format!(
+                "does not contain the program `postgres`: {} is not a PostgreSQL bin folder",
+                dir.display()
+            ),
         );
     }
-    // Alone, auth takes all connections. A refresh waits for the disk: with three connections it went at six tenths of
-    // the rate that eight give.
+    // With --only auth, auth uses all connections. A refresh waits for the disk: with three connections it reached six tenths
+    // of the throughput of eight.
     let size = database.pool_size;
     database.auth_pool_size =
         if only == Some(Only::Auth) { size } else { size.div_ceil(4).max(size.clamp(2, 8)) };
@@ -157,7 +160,7 @@ fn database(r: &mut Reader, server: &Server, only: Option<Only>) -> Database {
 }
 
 fn mail(r: &mut Reader, server: &Server) -> Mail {
-    // An address of mail names no IP address.
+    // An IP address cannot be the domain of a mail address.
     let domain = server.public_url.url().domain().unwrap_or("localhost");
     r.derive("mail.from", format!("noreply@{domain}"));
     let mail = Mail::read(r);
@@ -174,7 +177,7 @@ fn jwt(r: &mut Reader, only: Option<Only>) -> Jwt {
         if jwt.secret_is_base64 { decode_secret(text).ok() } else { Some(text.as_bytes().to_vec()) }
     });
     match &bytes {
-        Some(None) => r.fault("jwt.secret", "is not base64, though jwt.secret_is_base64 says so"),
+        Some(None) => r.fault("jwt.secret", "is not base64, but jwt.secret_is_base64 is true"),
         Some(Some(bytes)) => {
             if let Some(fault) = LongSecret::fault(bytes.len()) {
                 r.fault("jwt.secret", &fault);
@@ -185,13 +188,13 @@ fn jwt(r: &mut Reader, only: Option<Only>) -> Jwt {
     jwt.decoded_secret = bytes.flatten().map(Into::into);
     match jwt.keys.as_ref().map(|json| read_jwks(json.expose_secret())) {
         Some(Err(problem)) => r.fault("jwt.keys", &problem),
-        // Verifying alone is all that PostgREST does.
+        // PostgREST only verifies tokens, so it needs no key that signs.
         Some(Ok(jwks))
             if jwt.decoded_secret.is_none() && only != Some(Only::Rest) && !jwks.iter().any(signs) =>
         {
             r.fault(
                 "jwt.keys",
-                "has no key that signs: give one private key \"key_ops\":[\"sign\",\"verify\"]",
+                "has no signing key: add to one private key \"key_ops\":[\"sign\",\"verify\"]",
             );
         }
         Some(Ok(_)) | None => {}
@@ -203,13 +206,13 @@ fn jwt(r: &mut Reader, only: Option<Only>) -> Jwt {
         let Some(key) = key else { continue };
         let prefix = kind.prefix();
         if key.expose_secret().strip_prefix(prefix).is_none_or(|rest| rest.len() < 16) {
-            r.fault(name, &format!("must start with {prefix} and go on with at least 16 characters"));
+            r.fault(name, &format!("must be {prefix} followed by at least 16 characters"));
         }
     }
     jwt
 }
 
-/// What cannot hold together, or is useless together.
+/// Checks for settings that contradict each other or have no effect together.
 fn check(r: &mut Reader, config: &Config) {
     let Config { server, database, mode, only, .. } = config;
     let (mode, only) = (*mode, *only);
@@ -226,7 +229,7 @@ fn check(r: &mut Reader, config: &Config) {
     }
     if config.functions.builtin && config.built_in.is_none() {
         r.warn(
-            "functions.builtin does nothing: no functions are compiled into this program (it was built without the feature `planning`)"
+            "functions.builtin has no effect: this program was built without the feature `planning` and has no built-in functions"
                 .to_owned(),
         );
     }
@@ -242,22 +245,22 @@ fn check(r: &mut Reader, config: &Config) {
         (
             server.body_memory < bytes(config.rest.max_body_bytes),
             "server.body_memory",
-            "is less than rest.max_body_bytes: one body must fit",
+            "is less than rest.max_body_bytes: it must hold at least one body",
         ),
         (
             server.answer_memory < bytes(database.max_row_bytes),
             "server.answer_memory",
-            "is less than database.max_row_bytes: one answer must fit",
+            "is less than database.max_row_bytes: it must hold at least one response",
         ),
         (
             needs_database && r.is_written("database.replica_url"),
             "database.replica_url",
-            "needs database.url: the embedded PostgreSQL has no replica",
+            "requires database.url: the embedded PostgreSQL has no replica",
         ),
         (
             needs_database && database.authenticator_url.is_some() && only != Some(Only::Rest),
             "database.authenticator_url",
-            "needs database.url beside it: without that, Basalt starts its own PostgreSQL and its own login",
+            "requires database.url: without it, Basalt starts its own PostgreSQL with its own login",
         ),
     ] {
         if is_wrong {
@@ -273,32 +276,33 @@ fn check(r: &mut Reader, config: &Config) {
         if !needs_database && r.is_written(key) {
             let source = r.source(key);
             r.warn(format!(
-                "{key} ({source}) is for the embedded PostgreSQL and does nothing while database.url is set"
+                "{key} ({source}) applies to the embedded PostgreSQL only and has no effect while database.url is set"
             ));
         }
     }
-    // REST alone sends no mails.
+    // With --only rest the server sends no mail.
     if mode == Mode::Production && server.public_url.is_loopback() && only != Some(Only::Rest) {
         r.warn(format!(
-            "production with server.public_url {}: links in mails will lead nowhere; set it to the address people use",
+            "production mode with server.public_url {}: links in mails will not work; set it to the public address",
             server.public_url
         ));
     }
-    // The project's own functions are a setting of the project, not of this server: no need to say it each start.
+    // Settings of the project's own functions belong to the project, not to this server; do not warn at each start.
     for setting in settings().filter(|setting| setting.is_reserved && !setting.key.starts_with("functions."))
     {
         if r.is_written(setting.key) {
             let source = r.source(setting.key);
             let key = setting.key;
-            r.warn(format!("{key} ({source}) is checked, but no part of this release reads it yet"));
+            r.warn(format!("{key} ({source}) is checked, but this release does not use it yet"));
         }
     }
     if only.is_none() && server.prefix.is_some() {
-        r.warn("server.prefix counts only with --only: every service keeps its usual path".to_owned());
+        r.warn("server.prefix has no effect without --only: every service keeps its usual path".to_owned());
     }
     if mode == Mode::Development && !server.host.is_loopback() {
         r.warn(
-            "development mode on an address that others can reach: sign-up needs no confirmation".to_owned(),
+            "development mode on an address that other machines can reach: sign-up needs no confirmation"
+                .to_owned(),
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The sections that are the gateway's own beside [`super::server`] and [`super::database`], and the list of all.
+//! The gateway's own sections beside [`super::server`] and [`super::database`], and the list of all sections and settings.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,29 +17,26 @@ use secrecy::{ExposeSecret, SecretSlice, SecretString};
 use super::{Database, Server};
 use crate::built_in::built_in;
 
-/// The platform's sections except the last one, [`PROJECT`].
+/// The platform's sections, except [`PROJECT`], which comes last.
 const SECTIONS: &[(&str, &str)] = &[
-    ("server", "Where the server listens, how it presents itself, where it keeps its things."),
-    ("database", "Which PostgreSQL: the embedded one, or yours by URL."),
-    ("jwt", "Tokens and keys of all services."),
+    ("server", "Addresses, limits, logging and the state folder."),
+    ("database", "The PostgreSQL to use: the embedded one, or an external one by URL."),
+    ("jwt", "Tokens and keys, for all services."),
     ("rest", "`/rest/v1`. The names are PostgREST's without `db_` and `server_`."),
     (
         "auth",
         "`/auth/v1`. The names are GoTrue's in lower case; its `JWT_*` are in `[jwt]`, its `SMTP_*` in `[mail]`.",
     ),
     ("storage", "`/storage/v1`."),
-    (
-        "realtime",
-        "`/realtime/v1`. The names of its limits are those that Supabase's servers have for a tenant.",
-    ),
+    ("realtime", "`/realtime/v1`. Its limits are named as in a tenant of Supabase's Realtime."),
     ("functions", "`/functions/v1`."),
-    ("mail", "How mail leaves. Without it, a development server keeps mail in its own mailbox."),
+    ("mail", "How mail is sent. Without a mail server, a development server keeps mail in its mailbox."),
 ];
 
 const PROJECT: (&str, &str) =
     ("project", "The folder with `basalt.toml`, `migrations/`, `policies/`, `functions/` and `seed.sql`.");
 
-/// Every section with its purpose, in the order of docs/CONFIG.md.
+/// Every section with its description, in the order of docs/CONFIG.md.
 pub(super) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
     let built_in = built_in().map_or(&[][..], |built_in| built_in.sections());
     SECTIONS.iter().chain(built_in).copied().chain([PROJECT])
@@ -64,82 +61,82 @@ pub fn settings() -> impl Iterator<Item = &'static Setting> {
         .chain(&Project::SETTINGS)
 }
 
-/// The setting of this key.
+/// The setting with this key.
 #[must_use]
 pub(super) fn setting(key: &str) -> Option<&'static Setting> {
     settings().find(|setting| setting.key == key)
 }
 
 settings! {
-    /// `[jwt]`: keys as configured; what is missing comes from [`crate::secrets`]. What goes into tokens is auth's.
+    /// The keys of `[jwt]` as configured; [`crate::secrets`] provides missing ones. The auth service reads the settings of token contents.
     #[derive(Clone, Debug)]
     pub struct Jwt in "jwt" with r {
-        /// HS256 secret, at least 32 characters. Set alone, it signs all tokens.
-        secret: Option<SecretString> = By("generated, kept in the state folder"), secret;
-        /// Whether `jwt.secret` is base64 of the secret.
+        /// HS256 secret, at least 32 characters. If `jwt.keys` is not set, it signs all tokens.
+        secret: Option<SecretString> = By("generated, stored in the state folder"), secret;
+        /// Whether `jwt.secret` is base64-encoded.
         secret_is_base64: bool = Is("false");
         /// JSON array of JWKs; the one whose `key_ops` has `sign` signs, the others verify.
-        keys: Option<SecretString> = By("an ES256 key, generated, kept in the state folder"), secret;
-        /// `kid` of tokens that `jwt.secret` signs.
+        keys: Option<SecretString> = By("an ES256 key, generated, stored in the state folder"), secret;
+        /// `kid` of tokens signed with `jwt.secret`.
         key_id: Option<String> = By("derived from the secret");
         /// Legacy API key with role `anon`, a JWT.
         anon_key: Option<SecretString> as Option<LegacyKey> = By("derived from `jwt.secret`"), secret;
         /// Legacy API key with role `service_role`, a JWT.
         service_key: Option<SecretString> as Option<LegacyKey> = By("derived from `jwt.secret`"), secret;
         /// API key for browsers: `sb_publishable_…`.
-        publishable_key: Option<SecretString> = By("generated, kept in the state folder"), secret;
+        publishable_key: Option<SecretString> = By("generated, stored in the state folder"), secret;
         /// API key for servers, which bypasses policies: `sb_secret_…`.
-        secret_key: Option<SecretString> = By("generated, kept in the state folder"), secret;
+        secret_key: Option<SecretString> = By("generated, stored in the state folder"), secret;
     } also {
-        /// The bytes of `secret`.
+        /// The decoded bytes of `secret`.
         decoded_secret: Option<SecretSlice<u8>> = None;
     }
 }
 
 settings! {
-    /// `[mail]`.
+    /// The `[mail]` settings.
     #[derive(Clone, Debug)]
     pub struct Mail in "mail" with r {
-        /// `smtp://user:password@host:587` or `smtps://user:password@host:465`. `smtp` takes STARTTLS when it is offered, insists on it with `?tls=required` and where there is a login (except on this machine), and does without with `?tls=none`.
+        /// `smtp://user:password@host:587` or `smtps://user:password@host:465`. `smtp` uses STARTTLS if the server offers it; `?tls=required` or a login requires it (except on this machine), and `?tls=none` disables it.
         smtp_url: Option<SmtpUrl> as Option<SmtpServer> = By("none"), secret;
         /// Sender address.
         from: String = ByOr("`noreply@` and the host of `server.public_url`", "noreply@localhost");
         /// Sender name.
         sender_name: Option<String> = By("none");
-        /// Further headers of each mail; `$messageType` in a value stands for the mail's kind (`recovery`, `invite`, …).
+        /// Additional headers of each mail; `$messageType` in a value is replaced by the mail's kind (`recovery`, `invite`, …).
         headers: Vec<(String, String)> = Is("");
-        /// Longest wait for each step of an exchange with the SMTP server. A mail whose server died while sending it is tried again after fourteen times as long.
+        /// Timeout of each step of an SMTP session. A mail whose sender crashed while sending it is retried after fourteen times this long.
         timeout: Duration as Time<1000> = Is("20s");
-        /// Mails on their way at once, each on a connection of its own.
+        /// Mails sent concurrently, each on its own connection.
         connections: u32 as Whole<1, 100> = Is("4");
-        /// Attempts until a mail is given up. Refusals that will not pass (5xx) give it up at once.
+        /// Attempts until a mail is abandoned. A permanent failure (5xx) abandons it at once.
         max_attempts: u32 as Whole<1, 1000> = Is("12");
-        /// Pause after the first failed attempt; it doubles with each, up to an hour.
+        /// Delay after the first failed attempt; it doubles with each attempt, up to an hour.
         retry_pause: Duration as Time<100> = Is("10s");
-        /// How long rows about sent mails (without what they said) and mails given up are kept, 0 for not at all; in development also mails in the mailbox, the last 500.
+        /// How long records of sent mails (without their content) and abandoned mails are kept; 0 deletes them at once. In development it also applies to the mailbox, which keeps the last 500 mails.
         retention: Duration as Time = Is("7d");
-        /// Address of Resend's API, through which built-in functions send once an administrator has set a key.
+        /// Address of Resend's API, which built-in functions use once an administrator has set a key.
         resend_url: Option<BaseUrl> = By("Resend's");
-        /// A port of its own for the development mailbox, which is at `/mailbox` in any case.
+        /// A separate port for the development mailbox, which is always available at `/mailbox`.
         mailbox_port: Option<u16> = By("none");
-        /// Least time between two mails of one kind to one user; 0 for none.
+        /// Minimum time between two mails of one kind to one user; 0 disables it.
         max_frequency: u64 as Seconds = Is("60");
     }
 }
 
 settings! {
-    /// `[project]`.
+    /// The `[project]` settings.
     #[derive(Clone, Debug)]
     pub struct Project in "project" with r {
         /// The project folder. Option `--project`.
         dir: PathBuf = Is(".");
     } also {
-        /// Its `basalt.toml`, if there is one.
+        /// The path of its `basalt.toml`, if it has one.
         file: Option<PathBuf> = None;
     }
 }
 
-/// A key that is a JWT; its signature is checked where the keys are.
+/// An API key in JWT format; [`crate::secrets`] verifies its signature.
 struct LegacyKey;
 
 impl Kind<SecretString> for LegacyKey {
@@ -152,14 +149,14 @@ impl Kind<SecretString> for LegacyKey {
     fn read(value: &Value, base: &Path) -> Result<(SecretString, String), InvalidValue> {
         let (key, shown) = SecretString::read(value, base)?;
         if key.expose_secret().split('.').filter(|part| !part.is_empty()).count() != 3 {
-            let sentence = "is no JWT: copy the whole key, three parts with dots between";
+            let sentence = "is not a JWT: copy the whole key, which has three parts separated by dots";
             return Err(InvalidValue::Because(sentence.to_owned()));
         }
         Ok((key, shown))
     }
 }
 
-/// A mail server by URL, with its login.
+/// The URL of a mail server, including its login.
 struct SmtpServer;
 
 impl Kind<SmtpUrl> for SmtpServer {

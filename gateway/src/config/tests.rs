@@ -8,7 +8,7 @@ use basalt_core::settings::{Fallback, Kind, Reader, Value};
 use super::sections::{sections, setting};
 use super::*;
 
-/// A project folder with this `basalt.toml`.
+/// Creates a project folder with this `basalt.toml`.
 fn folder(file: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("basalt.toml"), file).unwrap();
@@ -29,7 +29,7 @@ fn load(file: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigErrors> 
     load_in(folder(file).path(), variables, &CommandLine::default())
 }
 
-/// The report's lines, without head and foot.
+/// The lines of the report, without its first and last line.
 fn faults(file: &str, variables: &[(&str, &str)]) -> Vec<String> {
     load(file, variables)
         .unwrap_err()
@@ -40,7 +40,7 @@ fn faults(file: &str, variables: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn a_laptop_needs_no_file() {
+fn default_configuration_needs_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let config = load_in(dir.path(), &[], &CommandLine::default()).unwrap();
     assert_eq!(config.mode, Mode::Development);
@@ -54,7 +54,7 @@ fn a_laptop_needs_no_file() {
 }
 
 #[test]
-fn the_services_defaults_are_ours() {
+fn service_defaults_apply() {
     let config = load("", &[]).unwrap();
     let rest = basalt_rest::config::RestConfig {
         openapi_server_proxy_uri: Some("http://localhost:8000/rest/v1".to_owned()),
@@ -73,12 +73,12 @@ fn the_services_defaults_are_ours() {
 }
 
 #[test]
-fn three_mistakes_are_three_lines_each_with_place_and_remedy() {
+fn each_fault_names_its_place_and_remedy() {
     let file = "[server]\nprot = 1\nport = \"eighty\"\n\n[rest]\nmax_rows = -1\n";
     assert_eq!(
         faults(file, &[]),
         [
-            "basalt.toml:2: there is no setting server.prot. Did you mean server.port?",
+            "basalt.toml:2: unknown setting server.prot. Did you mean server.port?",
             "basalt.toml:3: server.port must be a port, a whole number from 1 to 65535 (0: any free one), not the text \"eighty\"",
             "basalt.toml:6: rest.max_rows must be a whole number from 0 to 1000000000, not the number -1",
         ]
@@ -86,7 +86,7 @@ fn three_mistakes_are_three_lines_each_with_place_and_remedy() {
 }
 
 #[test]
-fn variables_win_over_the_file_and_options_over_both() {
+fn variables_override_file_and_options_override_both() {
     let dir = folder("[server]\nport = 1001\nhost = \"127.0.0.2\"\n");
     let variables = [("BASALT_SERVER_PORT", "1002")];
     let config = load_in(dir.path(), &variables, &CommandLine::default()).unwrap();
@@ -103,7 +103,7 @@ fn variables_win_over_the_file_and_options_over_both() {
 }
 
 #[test]
-fn unknown_names_are_reported_with_the_nearest() {
+fn unknown_names_are_reported_with_a_suggestion() {
     let file = "[rest]\ndb_schemas = \"api\"\n[auth]\njwt_exp = 60\nsmtp_url = \"x\"\n[sevrer]\na = 1\nb = 2\n[stripe]\nzzz = 1\n";
     assert_eq!(
         faults(
@@ -117,32 +117,32 @@ fn unknown_names_are_reported_with_the_nearest() {
             ]
         ),
         [
-            "basalt.toml:2: there is no setting rest.db_schemas. Did you mean rest.schemas?",
-            "basalt.toml:4: there is no setting auth.jwt_exp. Did you mean jwt.exp?",
-            "basalt.toml:5: there is no setting auth.smtp_url. Did you mean mail.smtp_url?",
-            "basalt.toml:6: there is no section [sevrer]. Did you mean [server]?",
-            "basalt.toml:10: there is no setting stripe.zzz. Remove it.",
-            "BASALT_PORT: there is no such setting. Did you mean BASALT_SERVER_PORT?",
-            "BASALT_SERVER_PROT: there is no such setting. Did you mean BASALT_SERVER_PORT?",
-            "BASALT_WHATEVER_ELSE: there is no such setting. Remove it.",
+            "basalt.toml:2: unknown setting rest.db_schemas. Did you mean rest.schemas?",
+            "basalt.toml:4: unknown setting auth.jwt_exp. Did you mean jwt.exp?",
+            "basalt.toml:5: unknown setting auth.smtp_url. Did you mean mail.smtp_url?",
+            "basalt.toml:6: unknown section [sevrer]. Did you mean [server]?",
+            "basalt.toml:10: unknown setting stripe.zzz. Remove it.",
+            "BASALT_PORT: unknown setting. Did you mean BASALT_SERVER_PORT?",
+            "BASALT_SERVER_PROT: unknown setting. Did you mean BASALT_SERVER_PORT?",
+            "BASALT_WHATEVER_ELSE: unknown setting. Remove it.",
         ]
     );
 }
 
 #[test]
-fn what_a_broken_line_spoils_is_not_complained_about_as_well() {
+fn broken_line_causes_no_further_faults() {
     let found = faults("[server\nport = 1\nlog_format = 2\n[rest]\nmax_row = 1\n", &[]);
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].starts_with("basalt.toml:1: is not valid TOML"), "{found:?}");
-    assert!(found[1].starts_with("basalt.toml:5: there is no setting rest.max_row"), "{found:?}");
+    assert!(found[1].starts_with("basalt.toml:5: unknown setting rest.max_row"), "{found:?}");
     let found = faults("[server]\nport = 80 00\n", &[]);
     assert_eq!(found.len(), 1, "{found:?}");
 }
 
 #[test]
-fn faults_say_what_was_meant() {
+fn faults_explain_sections_lists_and_ranges() {
     for (text, said) in [
-        ("server = 5\n", "server is a section: write [server], and its settings below it"),
+        ("server = 5\n", "server is a section: write [server] and put its settings below it"),
         ("[server]\ntrusted_proxies = [\"10.0.0.0/99\"]\n", "not a list of the text \"10.0.0.0/99\""),
         ("[server]\nmax_header_bytes = \"1KiB\"\n", "must be from 8KiB to 16MiB"),
     ] {
@@ -152,14 +152,14 @@ fn faults_say_what_was_meant() {
 }
 
 #[test]
-fn broken_toml_is_named_by_line_and_the_rest_is_still_checked() {
+fn invalid_toml_names_line_and_checks_the_rest() {
     let found = faults("[server]\nport = \n[rest]\nmax_row = 1\n", &[]);
     assert!(found.first().unwrap().starts_with("basalt.toml:2: is not valid TOML"), "{found:?}");
     assert!(found.iter().any(|line| line.contains("Did you mean rest.max_rows?")), "{found:?}");
 }
 
 #[test]
-fn settings_that_contradict_each_other_are_faults() {
+fn contradicting_settings_are_faults() {
     let file = "[server]\nadmin_port = 8000\ncors_origins = [\"*\", \"https://a.example\"]\nbody_memory = \"49MiB\"\nidle_timeout = \"0s\"\n[database]\nreplica_url = \"postgresql://r@h/d\"\n\
                 authenticator_url = \"postgresql://a@h/d\"\n[auth]\nmailer_autoconfirm = true\nmailer_allow_unverified_email_sign_ins = true\n\
                 [storage]\nbackend = \"s3\"\n[mail]\nsmtp_url = \"http://mail\"\n";
@@ -170,7 +170,7 @@ fn settings_that_contradict_each_other_are_faults() {
 }
 
 #[test]
-fn nothing_and_far_too_much_are_refused_or_mean_something() {
+fn zero_and_out_of_range_values_are_rejected() {
     let said = |name: &str, value: &str| {
         let variable = format!("BASALT_{}", name.replace('.', "_").to_uppercase());
         load("", &[(&variable, value)]).err().map(|faults| faults.to_string())
@@ -178,7 +178,7 @@ fn nothing_and_far_too_much_are_refused_or_mean_something() {
     let (time, size) = (<Time>::expected(), <Bytes as Kind<u64>>::expected());
     let times: Vec<_> = settings()
         .filter(|row| [&time, &size].contains(&&(row.expected)()))
-        // Nothing reads those of storage yet.
+        // No code reads those of storage.
         .filter(|row| !row.is_reserved && !row.key.starts_with("storage."))
         .collect();
     assert!(times.len() > 25);
@@ -198,14 +198,14 @@ fn nothing_and_far_too_much_are_refused_or_mean_something() {
             assert!(said(row.key, "18446744073709551615").is_some(), "{}", row.key);
         }
     }
-    // Parts of a second where whole ones count.
+    // Fractions of a second are rounded up where a setting counts whole seconds.
     let config =
         load("[auth]\nsessions_timebox = \"500ms\"\n[database]\npool_max_lifetime = 0\n", &[]).unwrap();
     assert_eq!((config.auth.sessions_timebox, config.database.pool_max_lifetime), (1, Duration::MAX));
 }
 
 #[test]
-fn secrets_appear_neither_in_faults_nor_in_the_listing() {
+fn faults_and_listing_contain_no_secrets() {
     let marked = "hunter2-marked-secret";
     let url = format!("postgresql://u:{marked}@h:6000/d");
     let report = load(
@@ -236,13 +236,13 @@ fn secrets_appear_neither_in_faults_nor_in_the_listing() {
     assert!(line("secret").ends_with("# BASALT_JWT_SECRET") && line("secret").contains("(set)"), "{listing}");
     assert!(line("app_settings").ends_with("# not set"), "{listing}");
     assert!(
-        line("keys").ends_with("# not set: an ES256 key, generated, kept in the state folder"),
+        line("keys").ends_with("# not set: an ES256 key, generated, stored in the state folder"),
         "{listing}"
     );
 }
 
 #[test]
-fn mode_follows_the_addresses_unless_set() {
+fn mode_defaults_from_addresses() {
     let mode = |variables: &[(&str, &str)]| load("", variables).unwrap().mode;
     assert_eq!(mode(&[("BASALT_SERVER_HOST", "0.0.0.0")]), Mode::Production);
     assert_eq!(mode(&[("BASALT_SERVER_PUBLIC_URL", "https://example.org")]), Mode::Production);
@@ -259,7 +259,7 @@ fn mode_follows_the_addresses_unless_set() {
 }
 
 #[test]
-fn rest_alone_takes_one_url_and_says_so_when_there_is_none() {
+fn only_rest_requires_a_database_url() {
     let rest = CommandLine { only: Some(Only::Rest), ..CommandLine::default() };
     let dir = folder("");
     let report = load_in(dir.path(), &[], &rest).unwrap_err();
@@ -272,13 +272,13 @@ fn rest_alone_takes_one_url_and_says_so_when_there_is_none() {
     let login = [("BASALT_DATABASE_AUTHENTICATOR_URL", "postgresql://a@h/d")];
     let config = load_in(dir.path(), &login, &rest).unwrap();
     assert!(!config.is_embedded() && config.database.url.is_none());
-    // One line for a URL that does not parse, not a second that none is there.
+    // A URL that does not parse is reported once, and not also as missing.
     let wrong = [("BASALT_DATABASE_AUTHENTICATOR_URL", "nonsense")];
     assert_eq!(load_in(dir.path(), &wrong, &rest).unwrap_err().0.len(), 1);
 }
 
 #[test]
-fn relative_paths_start_where_they_were_written() {
+fn relative_paths_resolve_against_their_source() {
     let dir = folder("[server]\nstate_dir = \"state\"\n");
     let elsewhere = tempfile::tempdir().unwrap();
     let project = Some(dir.path().to_string_lossy().into_owned());
@@ -294,7 +294,7 @@ fn relative_paths_start_where_they_were_written() {
 }
 
 #[test]
-fn an_empty_variable_is_unset_where_empty_means_nothing() {
+fn empty_variable_counts_as_unset() {
     let config = load(
         "",
         &[
@@ -310,7 +310,7 @@ fn an_empty_variable_is_unset_where_empty_means_nothing() {
 }
 
 #[test]
-fn every_default_fits_its_type_and_every_setting_is_read() {
+fn defaults_parse_and_every_setting_is_read() {
     let config = load("", &[]).unwrap();
     for row in settings() {
         if let Fallback::Is(text) | Fallback::ByOr(_, text) = row.fallback {
@@ -327,7 +327,7 @@ fn every_default_fits_its_type_and_every_setting_is_read() {
 }
 
 #[test]
-fn values_read_and_show() {
+fn values_parse_and_print() {
     for (name, text, shown) in [
         ("jwt.exp", "90", Some("\"90s\"")),
         ("jwt.exp", "1h30m", Some("\"90m\"")),
@@ -352,19 +352,19 @@ fn values_read_and_show() {
 
 #[cfg(feature = "planning")]
 #[test]
-fn the_documentation_is_fresh() {
+fn config_document_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/CONFIG.md");
     let text = print::markdown();
     if std::env::vars_os().any(|(name, _)| name == "BASALT_TEST_BLESS") {
         std::fs::write(&path, &text).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == text, "docs/CONFIG.md is stale: BASALT_TEST_BLESS=1 cargo test -p basalt config");
+    assert!(written == text, "docs/CONFIG.md is stale: run cargo xtask gen-docs");
 }
 
 #[cfg(feature = "planning")]
 #[test]
-fn the_repositorys_own_files_load() {
+fn repository_configuration_loads() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let config = load_in(root, &[], &CommandLine::default()).unwrap();
     assert!(config.functions.builtin && config.project.file.is_some());
@@ -377,11 +377,11 @@ fn the_repositorys_own_files_load() {
 }
 
 #[test]
-fn a_setting_that_nothing_reads_yet_says_so() {
+fn reserved_setting_warns() {
     let file = "[database]\nurl = \"postgresql://a:b@db.example/x\"\nreplica_url = \"postgresql://a:b@db.example/y\"\n";
     let config = load(file, &[]).unwrap();
     assert_eq!(
         config.warnings,
-        ["database.replica_url (basalt.toml:3) is checked, but no part of this release reads it yet"]
+        ["database.replica_url (basalt.toml:3) is checked, but this release does not use it yet"]
     );
 }

@@ -1,6 +1,6 @@
-//! A PostgreSQL that answers: version, rights of the login, poolers in between, clock, connections, secrets, demo
-//! accounts. Reads only. Uses the simple protocol where a pooler may be in between, because prepared statements are
-//! what such a pooler breaks.
+//! Checks of a reachable PostgreSQL: version, rights of the login, poolers in front of it, clock, connections, secrets, demo
+//! accounts. Read-only. Uses the simple protocol where a pooler may be in front, because such a pooler breaks prepared
+//! statements.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::database_setup;
 use crate::secrets::Secrets;
 
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Rest accepts tokens for this long before and after their time (rest.md 3.15); the other services not at all.
+/// REST accepts tokens up to this long before and after their validity (rest.md 3.15); the other services do not.
 const LEEWAY_MS: i64 = 30_000;
-/// Connections besides the pools: LISTEN, and a replication stream.
+/// Connections outside of the pools: LISTEN, and a replication stream.
 const OTHER_CONNECTIONS: usize = 2;
 
-/// Everything there is to know through one login.
+/// Runs every check that one login allows.
 pub(super) async fn examine(
     database: &Database,
     config: &Config,
@@ -57,24 +57,27 @@ pub(super) async fn examine(
             Ok::<_, tokio_postgres::Error>(())
         };
         if let Err(error) = checks.await {
-            report.fail("database", format!("stopped answering: {error}"));
+            report.fail("database", format!("connection lost during the checks: {error}"));
         }
     };
-    // Boxed: the future is large and lives in the command's own.
+    // Boxed because the future is large and would be part of the command's.
     if tokio::time::timeout(PATIENCE, Box::pin(work)).await.is_err() {
         report.fail(
             "database",
-            format!("no answer for {} seconds: check the network and the server's load", PATIENCE.as_secs()),
+            format!(
+                "no response within {} seconds: check the network and the server's load",
+                PATIENCE.as_secs()
+            ),
         );
     }
 }
 
-/// Whether a login that the configuration names works.
+/// Checks that a configured login can connect.
 pub(super) async fn examine_login(subject: &'static str, url: &DatabaseUrl, report: &mut Report) {
     match Database::from_url(url.expose_secret()) {
         Ok(database) => {
             if connect(subject, &database, report).await.is_some() {
-                report.ok(subject, format!("{} takes the login", database.describe()));
+                report.ok(subject, format!("{} accepts the login", database.describe()));
             }
         }
         Err(error) => report.fail(subject, error.to_string()),
@@ -90,7 +93,7 @@ async fn connect(subject: &'static str, database: &Database, report: &mut Report
             None
         }
         Err(_elapsed) => {
-            report.fail(subject, format!("PostgreSQL at {address} does not answer: check host and port"));
+            report.fail(subject, format!("PostgreSQL at {address} does not respond: check host and port"));
             None
         }
     }
@@ -117,15 +120,15 @@ async fn version(client: &Client, report: &mut Report) -> Result<(), tokio_postg
     let number = number(client, "select current_setting('server_version_num')").await?;
     let text = format!("PostgreSQL {}.{}", number / 10_000, number % 10_000);
     if (15..=18).contains(&(number / 10_000)) {
-        report.ok("database", format!("{text} answers"));
+        report.ok("database", format!("{text} responds"));
     } else {
-        report.fail("database", format!("{text}: Basalt works with 15 to 18"));
+        report.fail("database", format!("{text}: Basalt supports 15 to 18"));
     }
     Ok(())
 }
 
-/// Behind a transaction pooler two open connections share a backend, or one changes its backend. Basalt prepares
-/// statements and listens: both belong to one backend.
+/// Behind a transaction pooler, two open connections share a backend, or one changes its backend. Basalt uses prepared
+/// statements and LISTEN, which both belong to one backend.
 async fn pooler(database: &Database, report: &mut Report) -> Result<(), tokio_postgres::Error> {
     const BACKEND: &str = "select pg_backend_pid()";
     let (Ok(one), Ok(two)) = (database.connect().await, database.connect().await) else { return Ok(()) };
@@ -135,18 +138,18 @@ async fn pooler(database: &Database, report: &mut Report) -> Result<(), tokio_po
     }
     let stable = seen.windows(2).all(|pair| matches!(pair, [before, after] if before == after));
     if stable && seen.iter().all(|(one, two)| one != two) {
-        report.ok("pooler", "none in between, or one that keeps sessions");
+        report.ok("pooler", "none, or one in session mode");
     } else {
         report.fail(
             "pooler",
-            "a transaction pooler is in between: prepared statements, LISTEN and cancelling need a connection of their own; \
-             use PostgreSQL's own port, or the pooler's session mode",
+            "a transaction pooler is in front of PostgreSQL: prepared statements, LISTEN and cancel requests need a dedicated \
+             connection; use PostgreSQL's own port, or the pooler's session mode",
         );
     }
     Ok(())
 }
 
-/// What the login of `database.url` may do, and what is lost where it may not (DESIGN section 12).
+/// Checks the rights of the `database.url` login, and reports what does not work without them (DESIGN section 12).
 async fn rights(client: &Client, config: &Config, report: &mut Report) -> Result<(), tokio_postgres::Error> {
     let subject = "rights";
     let found = row(
@@ -158,17 +161,17 @@ async fn rights(client: &Client, config: &Config, report: &mut Report) -> Result
     .await?;
     let mut columns = found.into_iter().map(Option::unwrap_or_default);
     let login = columns.next().unwrap_or_default();
-    let mut may = || columns.next().is_some_and(|column| column == "t");
-    let (superuser, create_role, create_db, bypass, create_schema) = (may(), may(), may(), may(), may());
+    let mut has = || columns.next().is_some_and(|column| column == "t");
+    let (superuser, create_role, create_db, bypass, create_schema) = (has(), has(), has(), has(), has());
     let (this_database, quoted) = (columns.next().unwrap_or_default(), columns.next().unwrap_or_default());
     if config.only == Some(Only::Rest) {
         if superuser || bypass {
             report.warn(
                 subject,
-                format!("{login} bypasses row-level security, and so would a request that forgets its role: use a login that does not"),
+                format!("{login} bypasses row-level security; a request that failed to switch roles would bypass it too: use a login without BYPASSRLS"),
             );
         } else {
-            report.ok(subject, format!("{login} is held by row-level security"));
+            report.ok(subject, format!("{login} is subject to row-level security"));
         }
         return Ok(());
     }
@@ -179,18 +182,18 @@ async fn rights(client: &Client, config: &Config, report: &mut Report) -> Result
     report.warn(
         subject,
         format!(
-            "{login} is no superuser: no event trigger, so that after DDL of your own you NOTIFY pgrst, 'reload schema'; and Supabase \
-             projects whose migrations need a superuser fail"
+            "{login} is not a superuser: event triggers cannot be created, so run NOTIFY pgrst, 'reload schema' after your own DDL; \
+             Supabase projects whose migrations need a superuser fail"
         ),
     );
     for (granted, attribute, loss) in [
         (create_role, "CREATEROLE", "Basalt cannot create the roles anon, authenticated and service_role"),
-        (create_db, "CREATEDB", "tests cannot have databases of their own"),
-        (bypass, "BYPASSRLS", "service_role cannot be given the right to bypass policies"),
+        (create_db, "CREATEDB", "tests cannot create databases"),
+        (bypass, "BYPASSRLS", "service_role cannot be granted BYPASSRLS"),
     ] {
         if !granted {
             let sentence = format!("{login} lacks {attribute}: {loss}; run: alter role {quoted} {attribute}");
-            // Without roles nothing works; without databases only tests suffer.
+            // CREATEDB matters only to tests; without the others the server does not work.
             if attribute == "CREATEDB" {
                 report.warn(subject, sentence)
             } else {
@@ -200,12 +203,12 @@ async fn rights(client: &Client, config: &Config, report: &mut Report) -> Result
     }
     if !create_schema {
         let remedy = format!("run: grant create on database {this_database} to {quoted}");
-        report.fail(subject, format!("{login} may not create schemas in this database: {remedy}"));
+        report.fail(subject, format!("{login} cannot create schemas in this database: {remedy}"));
     }
     Ok(())
 }
 
-/// What row changes need: `wal_level`, the right to replicate, room for a slot, and published tables.
+/// Checks the requirements of row changes: `wal_level`, the REPLICATION attribute, a free slot, and published tables.
 async fn replication(client: &Client, report: &mut Report) -> Result<(), tokio_postgres::Error> {
     let subject = "realtime";
     let found = row(
@@ -232,7 +235,7 @@ async fn replication(client: &Client, report: &mut Report) -> Result<(), tokio_p
         warn(
             report,
             format!(
-                "wal_level is {level}: no row changes for clients; set wal_level = logical and restart PostgreSQL"
+                "wal_level is {level}, so clients receive no row changes: set wal_level = logical and restart PostgreSQL"
             ),
         );
     }
@@ -241,13 +244,13 @@ async fn replication(client: &Client, report: &mut Report) -> Result<(), tokio_p
         warn(
             report,
             format!(
-                "{login} may not replicate: no row changes for clients; run: alter role {login} replication"
+                "{login} lacks REPLICATION, so clients receive no row changes; run: alter role {login} replication"
             ),
         );
     }
-    // A running server holds one of each.
+    // A running server already uses one of each.
     if count(8) == 0 && (count(2) < 1 || count(3) < 1) {
-        let sentence = "no replication slot or WAL sender is free: no row changes for clients; raise max_replication_slots and max_wal_senders, or drop slots that are not used";
+        let sentence = "no replication slot or WAL sender is free, so clients receive no row changes: raise max_replication_slots and max_wal_senders, or drop unused slots";
         warn(report, sentence.to_owned());
     }
     if !column(7).is_empty() {
@@ -255,22 +258,19 @@ async fn replication(client: &Client, report: &mut Report) -> Result<(), tokio_p
         warn(
             report,
             format!(
-                "slots without a reader hold back the write-ahead log: {slots}; if they are left over, select pg_drop_replication_slot(…)"
+                "inactive replication slots retain the write-ahead log: {slots}; if they are unused, drop them with pg_drop_replication_slot(…)"
             ),
         );
     }
     if count(5) == 0 {
         warn(
             report,
-            "the publication supabase_realtime is missing; the server makes it when it starts".to_owned(),
+            "the publication supabase_realtime is missing; the server creates it at startup".to_owned(),
         );
     }
     if is_fine {
         let (tables, slots) = (count(4), count(8));
-        report.ok(
-            subject,
-            format!("row changes of {tables} tables can be streamed; {slots} servers do so now"),
-        );
+        report.ok(subject, format!("{tables} tables are published; {slots} servers are streaming changes"));
     }
     Ok(())
 }
@@ -302,8 +302,10 @@ async fn connections(
             format!("{text}: lower database.pool_size, or raise PostgreSQL's max_connections"),
         );
     } else if ours > free {
-        report
-            .warn(subject, format!("{text}: others hold the rest; under load requests will wait or get 504"));
+        report.warn(
+            subject,
+            format!("{text}: other clients use the rest; under load, requests will wait or fail with 504"),
+        );
     } else {
         report.ok(subject, text);
     }
@@ -318,13 +320,13 @@ async fn clock_skew(
     let before = clock.now().as_millisecond();
     let theirs = number(client, "select (extract(epoch from clock_timestamp()) * 1000)::bigint").await?;
     let after = clock.now().as_millisecond();
-    // The database read its clock between our two readings; the way there and back is no skew.
+    // The database read its clock between our two readings, so the round trip does not count as skew.
     let skew = if theirs < before { before - theirs } else { (theirs - after).max(0) };
-    let text = format!("{skew} ms from the database's");
+    let text = format!("{skew} ms difference from the database");
     if skew > LEEWAY_MS {
-        report.fail("clock", format!("{text}: tokens will be refused as expired or not yet valid; turn on time synchronisation (NTP) on both"));
+        report.fail("clock", format!("{text}: tokens will be rejected as expired or not yet valid; enable time synchronisation (NTP) on both machines"));
     } else if skew > 2_000 {
-        report.warn("clock", format!("{text}: turn on time synchronisation (NTP) on both"));
+        report.warn("clock", format!("{text}: enable time synchronisation (NTP) on both machines"));
     } else {
         report.ok("clock", text);
     }
@@ -338,7 +340,7 @@ async fn instance(
 ) -> Result<(), tokio_postgres::Error> {
     let subject = "instance";
     if row(client, "select to_regclass('basalt.instance')").await?.into_iter().next().flatten().is_none() {
-        report.ok(subject, "a new database; the first start makes its schemas");
+        report.ok(subject, "a new database; the first start creates its schemas");
         return Ok(());
     }
     let stored = row(client, "select fingerprint from basalt.instance").await?.into_iter().next().flatten();
@@ -346,13 +348,13 @@ async fn instance(
         (None, _) => report.ok(subject, "no server has claimed this database yet"),
         (Some(_), None) => report.fail(
             subject,
-            "this database was set up by a server whose secrets are not here: copy that server's secrets.json into the state folder, \
-             or set server.master_key, jwt.secret and jwt.keys alike",
+            "this database was set up by a server with other secrets, and there are none here: copy that server's secrets.json into the state \
+             folder, or set server.master_key, jwt.secret and jwt.keys to the same values",
         ),
         (Some(stored), Some(secrets)) => {
             let differences = secrets.differences(&stored);
             if differences.is_empty() {
-                report.ok(subject, "the secrets are the ones this database was set up with");
+                report.ok(subject, "the secrets match the database");
             } else {
                 report.fail(subject, crate::secrets::SecretsError::OtherInstance(differences).to_string());
             }
@@ -361,17 +363,17 @@ async fn instance(
     Ok(())
 }
 
-/// The services' tables; a database without their schemas has none.
+/// Checks the services' tables; a database without their schemas passes.
 async fn row_security(client: &Client, report: &mut Report) -> Result<(), tokio_postgres::Error> {
     let subject = "row security";
     let unprotected = basalt_pg::system_migrations::unprotected_tables(client).await?;
     if unprotected.is_empty() {
-        report.ok(subject, "on for every table of the services");
+        report.ok(subject, "enabled on every service table");
     } else {
         let tables = unprotected.join(", ");
         report.fail(
             subject,
-            format!("off on {tables}: every granted row is readable; restart the server or run `basalt migrate`, which turn it on"),
+            format!("disabled on {tables}, so every granted row is readable: restart the server or run `basalt migrate` to enable it"),
         );
     }
     Ok(())
@@ -399,7 +401,7 @@ async fn project(client: &Client, config: &Config, report: &mut Report) {
     }
 }
 
-/// A PostgREST needs a role to become and schemas to show.
+/// Checks that the role and schemas of `--only rest` exist.
 async fn rest_alone(
     client: &Client,
     config: &Config,
@@ -409,7 +411,8 @@ async fn rest_alone(
     for schema in &config.rest.schemas {
         let sql = format!("select count(*) from pg_namespace where nspname = {}", quoted(schema));
         if number(client, &sql).await? == 0 {
-            report.fail("rest", format!("there is no schema {schema}: create it, or correct rest.schemas"));
+            report
+                .fail("rest", format!("schema {schema} does not exist: create it, or correct rest.schemas"));
         }
     }
     if let Some(role) = &config.rest.anon_role {
@@ -419,7 +422,7 @@ async fn rest_alone(
         );
         if number(client, &sql).await? == 0 {
             let problem = format!(
-                "requests without a token become {role}, which does not exist or is not granted to this login"
+                "requests without a token run as {role}, which does not exist or is not granted to this login"
             );
             report.fail(
                 "rest",
@@ -442,7 +445,9 @@ async fn leftover_demo_accounts(
         let names = found.join(", ");
         report.fail(
             "demo accounts",
-            format!("{names} can still sign in, with a password that is public in seed.sql: delete them"),
+            format!(
+                "{names} can still sign in with the public password from seed.sql: delete these accounts"
+            ),
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Several servers on one database: what they have to share.
+//! Checks what several servers on one database must share.
 
 use basalt_storage::Backend;
 use basalt_storage::blobs::{BlobError, BlobId, BlobStore};
@@ -9,17 +9,17 @@ use super::Report;
 use crate::config::{Config, Only};
 use crate::running;
 
-/// Objects whose bytes are looked for.
+/// Number of objects whose blobs are checked.
 const SAMPLE: i64 = 20;
 
-/// Looks at the other servers that use the database now.
+/// Checks the other servers that are using the database.
 pub(super) async fn examine(
     client: &Client,
     config: &Config,
     report: &mut Report,
 ) -> Result<(), tokio_postgres::Error> {
     const SUBJECT: &str = "servers";
-    // Every server with realtime streams from a slot of its own.
+    // Every server with realtime has its own active replication slot.
     const STREAMING: &str = "
         select count(*) from pg_catalog.pg_replication_slots
         where active and database = current_database() and slot_name like 'basalt\\_realtime\\_%'";
@@ -35,7 +35,7 @@ pub(super) async fn examine(
             SUBJECT,
             format!(
                 "{others} other servers use this database, and realtime.nats_url is not set: broadcasts and presence of one server do not reach clients of \
-                 another; start a NATS and name it in realtime.nats_url on each"
+                 the others; run NATS and set realtime.nats_url on each server"
             ),
         );
     } else {
@@ -47,7 +47,7 @@ pub(super) async fn examine(
     Ok(())
 }
 
-/// Whether the folder of objects holds what other servers have stored, too.
+/// Whether the storage folder also has objects stored by other servers.
 async fn shared_folder(
     client: &Client,
     config: &Config,
@@ -58,7 +58,7 @@ async fn shared_folder(
         select storage.blob_of(version)::text from storage.objects
         where storage.blob_of(version) is not null order by created_at desc limit $1";
     const REMEDY: &str =
-        "set storage.backend to \"s3\" on each, or storage.dir to one folder that all of them mount";
+        "set storage.backend to \"s3\" on each server, or storage.dir to a folder that all of them mount";
     let dir = config.storage.dir.display();
     let exists = "select pg_catalog.to_regclass('storage.objects') is not null";
     let exists: bool = client.query_one(exists, &[]).await?.try_get(0)?;
@@ -79,11 +79,11 @@ async fn shared_folder(
     if count > 0 && missing == 0 {
         report.ok(SUBJECT, format!("{dir} has the newest objects of all servers"));
     } else if count > 0 {
-        report.fail(SUBJECT, format!("{dir} lacks {missing} of the {count} newest objects, which other servers store elsewhere: {REMEDY}"));
+        report.fail(SUBJECT, format!("{dir} lacks {missing} of the {count} newest objects, because other servers store them elsewhere: {REMEDY}"));
     } else {
         report.fail(
             SUBJECT,
-            format!("{dir} is a folder of this machine, and other servers store their objects elsewhere: {REMEDY} (then upload a file, and run this again)"),
+            format!("{dir} is a local folder, and other servers store their objects elsewhere: {REMEDY} (then upload a file and run this again)"),
         );
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! docs/METRICS.md, and the tests that keep the table true to the code. That it is true to a running server is tested
-//! in `tests/gateway.rs`.
+//! Generates docs/METRICS.md. The tests compare the table with the metrics in the source; `tests/service/gateway` compares
+//! it with a running server.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,20 +11,20 @@ use crate::config::settings;
 fn markdown() -> String {
     let mut text = String::from(
         "# Metrics\n\n\
-         Generated from `gateway/src/metric_table/`; `BASALT_TEST_BLESS=1 cargo test -p basalt --lib metric` writes it anew.\n\n\
-         `GET /metrics` shows them in Prometheus' text format: on the public port with the secret key as bearer, on\n\
+         Generated from `gateway/src/metric_table/`; `cargo xtask gen-docs` regenerates it.\n\n\
+         `GET /metrics` returns them in the Prometheus text format: on the public port with the secret key as bearer token, on\n\
          `server.admin_port` without. `server.metrics = false` turns them off.\n\n\
-         - A metric in *italics* is there once it has happened; the others from the start, where their service runs.\n\
-         - A name that ends in `_limit` is a bound, of the metric without that ending. Alert at 80 % of it.\n\
+         - A metric in *italics* appears after its first event; the others from the start, if their service runs.\n\
+         - A metric `x_limit` is the limit of the metric `x`. Alert at 80 % of it.\n\
          - Histograms have `_bucket`, `_sum` and `_count`.\n\n\
-         ## What to look at first\n\n\
-         | question | look at |\n|---|---|\n\
+         ## Where to start\n\n\
+         | question | metrics |\n|---|---|\n\
          | do requests fail? | `basalt_http_requests_total{status=\"5xx\"}`, `basalt_http_refused_total` |\n\
-         | are they slow? | `basalt_http_request_duration_seconds`; `basalt_pool_waiting` says whether PostgreSQL is why |\n\
-         | will it be full soon? | each metric beside its `_limit` |\n\
+         | are they slow? | `basalt_http_request_duration_seconds`; `basalt_pool_waiting` shows whether PostgreSQL is the cause |\n\
+         | is a limit near? | each metric beside its `_limit` |\n\
          | do mails arrive? | `basalt_mail_waiting`, `basalt_mail_dead` |\n\n\
-         ## All of them\n\n\
-         | metric | type | labels | unit | what it tells | when it rises |\n|---|---|---|---|---|---|\n",
+         ## All metrics\n\n\
+         | metric | type | labels | unit | meaning | when it rises |\n|---|---|---|---|---|---|\n",
     );
     for metric in metrics() {
         let italics = if metric.shown == Shown::Happened { "*" } else { "" };
@@ -43,11 +43,11 @@ fn markdown() -> String {
         );
     }
     text.push_str(
-        "\n## The bounds\n\n\
-         What is named like `server.max_requests` is a setting (docs/CONFIG.md); a number is fixed. Heads may take\n\
-         `server.max_connections` times twice `server.max_header_bytes` at worst: lower either where memory is short and clients\n\
-         are strangers.\n\n\
-         | bound | setting | limit | in use | beyond it | counted by |\n|---|---|---|---|---|---|\n",
+        "\n## Limits\n\n\
+         What is named like `server.max_requests` is a setting (docs/CONFIG.md); a number is fixed. Request headers may take up\n\
+         to `server.max_connections` times twice `server.max_header_bytes`: lower either if memory is short and clients are not\n\
+         trusted.\n\n\
+         | limit | setting | limit metric | usage metric | beyond it | counted by |\n|---|---|---|---|---|---|\n",
     );
     let code = |name: &str| {
         if name.starts_with(|first: char| first.is_ascii_lowercase()) {
@@ -76,20 +76,17 @@ fn repository() -> PathBuf {
 }
 
 #[test]
-fn the_documentation_is_fresh() {
+fn metrics_document_is_up_to_date() {
     let path = repository().join("docs/METRICS.md");
     let text = markdown();
     if std::env::vars_os().any(|(name, _)| name == "BASALT_TEST_BLESS") {
         std::fs::write(&path, &text).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        written == text,
-        "docs/METRICS.md is stale: BASALT_TEST_BLESS=1 cargo test -p basalt --lib metric"
-    );
+    assert!(written == text, "docs/METRICS.md is stale: run cargo xtask gen-docs");
 }
 
-/// Names of metrics in a source: literals like `"basalt_…"`.
+/// Metric names in a source file: literals such as `"basalt_…"`.
 fn names_in(source: &str, names: &mut BTreeSet<String>) {
     const BEGINNINGS: [&str; 15] = [
         "basalt_http_",
@@ -131,7 +128,7 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn the_table_has_what_the_code_sets_and_nothing_else() {
+fn table_matches_metrics_in_code() {
     let mut files = Vec::new();
     for member in [
         "core",
@@ -156,11 +153,11 @@ fn the_table_has_what_the_code_sets_and_nothing_else() {
     }
     let documented: BTreeSet<String> = metrics().map(|metric| metric.name.to_owned()).collect();
     assert_eq!(set, documented);
-    assert_eq!(documented.len(), metrics().count(), "one line each");
+    assert_eq!(documented.len(), metrics().count(), "one line per metric");
 }
 
 #[test]
-fn bounds_name_settings_and_metrics_that_there_are() {
+fn limits_name_existing_settings_and_metrics() {
     for bound in BOUNDS {
         let is_setting = settings().any(|row| row.key == bound.setting);
         let is_number = bound.setting.starts_with(|first: char| first.is_ascii_digit());
@@ -169,7 +166,7 @@ fn bounds_name_settings_and_metrics_that_there_are() {
             assert!(name == "-" || metrics().any(|metric| metric.name == name), "{name}");
         }
     }
-    // A limit that is shown is one that is explained.
+    // Every exported limit is documented.
     for metric in metrics().filter(|metric| metric.name.ends_with("_limit")) {
         assert!(BOUNDS.iter().any(|bound| bound.limit == metric.name), "{}", metric.name);
     }

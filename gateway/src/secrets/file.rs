@@ -1,5 +1,5 @@
-//! `secrets.json`: read, completed, and written whole or not at all. A lock beside it separates two first starts; a
-//! reader needs none, because a new file only ever replaces the old one by renaming.
+//! `secrets.json`: read, completed, and replaced atomically. A lock file serialises concurrent first starts; readers need no
+//! lock, because a new file replaces the old one by renaming.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
@@ -18,11 +18,11 @@ use super::SecretsError;
 
 const NAME: &str = "secrets.json";
 const LOCK: &str = "secrets.lock";
-/// How long to wait for another process that makes its first start: it generates keys and writes one small file.
-const LOCK_PATIENCE: Duration = Duration::from_secs(10);
-/// Least length of an API key after its prefix, as for configured ones.
-const KEY_LENGTH: usize = 16;
-/// Of generated texts; 256 bits and more.
+/// How long to wait for another process in its first start, which generates keys and writes one small file.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Minimum length of an API key after its prefix, as for configured keys.
+const MIN_KEY_LENGTH: usize = 16;
+/// Length of generated secrets, which gives at least 256 bits.
 const LENGTH: usize = 48;
 
 /// The file's content. No `Debug`: it would show secrets.
@@ -35,19 +35,19 @@ pub(super) struct Stored {
     /// A private JWK.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) jwt_signing_key: Option<Value>,
-    /// `iat` of the legacy keys, so that they are the same after each start. Seconds since 1970.
+    /// `iat` of the legacy keys in seconds since 1970, stored so that each start derives the same keys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) issued_at: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) publishable_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) secret_key: Option<String>,
-    /// What a newer release keeps here stays here.
+    /// Entries written by a newer release, kept unchanged.
     #[serde(flatten)]
     others: Map<String, Value>,
 }
 
-/// Which entries must be in the file.
+/// The entries that the file must have.
 #[derive(Default)]
 pub(super) struct Missing {
     pub(super) master_key: bool,
@@ -58,7 +58,7 @@ pub(super) struct Missing {
     pub(super) secret_key: bool,
 }
 
-/// The file.
+/// The path of the file.
 pub(super) fn path(state_dir: &Path) -> PathBuf {
     state_dir.join(NAME)
 }
@@ -71,7 +71,7 @@ pub(super) fn has_master_key(state_dir: &Path) -> Result<bool, SecretsError> {
     Ok(read(&path(state_dir))?.is_some_and(|stored| stored.master_key.is_some()))
 }
 
-/// The stored secrets, with everything in `missing` present. Writes only when something is to be added.
+/// Loads the secrets and generates entries in `missing` that the file lacks. Writes the file only if it changes.
 pub(super) fn load(state_dir: &Path, missing: &Missing, clock: &Clock) -> Result<Stored, SecretsError> {
     let path = path(state_dir);
     let stored = read(&path)?.unwrap_or_default();
@@ -80,11 +80,11 @@ pub(super) fn load(state_dir: &Path, missing: &Missing, clock: &Clock) -> Result
     }
     make_private_dir(state_dir)?;
     let _lock = lock(&state_dir.join(LOCK))?;
-    // The process that held the lock before us may have written what we lack.
+    // The previous holder of the lock may have generated the missing entries.
     let mut stored = read(&path)?.unwrap_or_default();
     if !missing.is_in(&stored) {
         missing.complete(&mut stored, clock)?;
-        write(&path, &stored).map_err(|source| not_kept(&path, source))?;
+        write(&path, &stored).map_err(|source| write_error(&path, source))?;
     }
     Ok(stored)
 }
@@ -100,9 +100,9 @@ impl Missing {
     }
 
     fn complete(&self, stored: &mut Stored, clock: &Clock) -> Result<(), SecretsError> {
-        let text = |wanted: bool, place: &mut Option<String>, make: fn() -> String| {
-            if wanted && place.is_none() {
-                *place = Some(make());
+        let text = |wanted: bool, entry: &mut Option<String>, make: fn() -> String| {
+            if wanted && entry.is_none() {
+                *entry = Some(make());
             }
         };
         text(self.master_key, &mut stored.master_key, || random::token(LENGTH));
@@ -119,7 +119,7 @@ impl Missing {
     }
 }
 
-/// Puts `new` in the place of `old`, where the file holds that; a configured key stays as it is.
+/// Replaces the API key `old` by `new` if the file contains it; a configured key is not in the file.
 ///
 /// # Errors
 /// Reading or writing the file fails.
@@ -131,16 +131,16 @@ pub fn replace_api_key(state_dir: &Path, old: &SecretString, new: &SecretString)
     let _lock = lock(&state_dir.join(LOCK))?;
     let Some(mut stored) = read(&path)? else { return Ok(()) };
     let mut replaced = false;
-    for place in [&mut stored.publishable_key, &mut stored.secret_key] {
-        if place.as_deref() == Some(old.expose_secret()) {
-            *place = Some(new.expose_secret().to_owned());
+    for entry in [&mut stored.publishable_key, &mut stored.secret_key] {
+        if entry.as_deref() == Some(old.expose_secret()) {
+            *entry = Some(new.expose_secret().to_owned());
             replaced = true;
         }
     }
     if !replaced {
         return Ok(());
     }
-    write(&path, &stored).map_err(|source| not_kept(&path, source))
+    write(&path, &stored).map_err(|source| write_error(&path, source))
 }
 
 fn read(path: &Path) -> Result<Option<Stored>, SecretsError> {
@@ -156,7 +156,7 @@ fn read(path: &Path) -> Result<Option<Stored>, SecretsError> {
     if bytes.is_empty() {
         return Err(damaged("the file is empty".to_owned()));
     }
-    // The library's own message could quote a value.
+    // serde's own message could quote a secret.
     let stored: Stored = serde_json::from_slice(&bytes).map_err(|error| {
         let kind = if error.is_data() { "an entry has the wrong type" } else { "not JSON" };
         damaged(format!("{kind}, line {}", error.line()))
@@ -170,25 +170,28 @@ fn read(path: &Path) -> Result<Option<Stored>, SecretsError> {
         ("publishable_key", &stored.publishable_key, "sb_publishable_"),
         ("secret_key", &stored.secret_key, "sb_secret_"),
     ] {
-        let is_key = |text: &String| text.strip_prefix(prefix).is_some_and(|rest| rest.len() >= KEY_LENGTH);
+        let is_key =
+            |text: &String| text.strip_prefix(prefix).is_some_and(|rest| rest.len() >= MIN_KEY_LENGTH);
         if text.as_ref().is_some_and(|text| !is_key(text)) {
-            return Err(damaged(format!("{name} is not {prefix} and at least {KEY_LENGTH} characters")));
+            return Err(damaged(format!(
+                "{name} is not {prefix} followed by at least {MIN_KEY_LENGTH} characters"
+            )));
         }
     }
     let open_to_others = fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0);
     if open_to_others && fs::set_permissions(path, Permissions::from_mode(0o600)).is_ok() {
-        tracing::warn!(path = %path.display(), "the secrets were readable by other users; they no longer are");
+        tracing::warn!(path = %path.display(), "the secrets file was readable by other users; its permissions have been restricted");
     }
     Ok(Some(stored))
 }
 
-/// 0700 for a folder that we make; one that is there keeps the rights it was given.
+/// Creates the folder with mode 0700; an existing folder keeps its permissions.
 fn make_private_dir(dir: &Path) -> Result<(), SecretsError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|source| not_kept(dir, source))
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|source| write_error(dir, source))
 }
 
-fn not_kept(path: &Path, source: io::Error) -> SecretsError {
-    SecretsError::Io { verb: "keep", path: path.to_path_buf(), remedy: remedy(&source), source }
+fn write_error(path: &Path, source: io::Error) -> SecretsError {
+    SecretsError::Io { verb: "write", path: path.to_path_buf(), remedy: remedy(&source), source }
 }
 
 fn remedy(error: &io::Error) -> &'static str {
@@ -196,26 +199,29 @@ fn remedy(error: &io::Error) -> &'static str {
     if is(&[ErrorKind::StorageFull, ErrorKind::QuotaExceeded]) {
         "free some disk space"
     } else if is(&[ErrorKind::ReadOnlyFilesystem]) {
-        "point server.state_dir (--data) to a folder that can be written"
+        "point server.state_dir (--data) to a writable folder"
     } else if is(&[ErrorKind::PermissionDenied]) {
-        "give the folder to the user that runs Basalt, or point server.state_dir (--data) elsewhere"
+        "make the user that runs Basalt the owner of the folder, or point server.state_dir (--data) elsewhere"
     } else if is(&[ErrorKind::NotADirectory, ErrorKind::AlreadyExists, ErrorKind::IsADirectory]) {
-        "something else is in the way: move it, or point server.state_dir (--data) elsewhere"
+        "a file or folder of this name is in the way: move it, or point server.state_dir (--data) elsewhere"
     } else {
         "check server.state_dir (--data)"
     }
 }
 
 fn lock(path: &Path) -> Result<File, SecretsError> {
-    let failed = |source| not_kept(path, source);
+    let failed = |source| write_error(path, source);
     let file =
         OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path).map_err(failed)?;
-    let patience = Instant::now() + LOCK_PATIENCE;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if Instant::now() < patience => {
-                #[expect(clippy::disallowed_methods, reason = "before the runtime serves anything")]
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "runs before the async runtime serves requests"
+                )]
                 std::thread::sleep(Duration::from_millis(20));
             }
             Err(TryLockError::WouldBlock) => return Err(SecretsError::Busy { path: path.to_path_buf() }),
@@ -224,12 +230,12 @@ fn lock(path: &Path) -> Result<File, SecretsError> {
     }
 }
 
-/// A kill at any moment leaves the old file or the new one: the content is on disk before the name is.
+/// Writes atomically: the content is synced before the rename, so a crash leaves either the old or the new file.
 fn write(path: &Path, stored: &Stored) -> io::Result<()> {
     let temporary = path.with_extension(format!("{}.tmp", random::token(8)));
     let written = write_new(&temporary, stored).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        // The first error is the one to report.
+        // Report the first error, not one from the clean-up.
         drop(fs::remove_file(&temporary));
     }
     written?;

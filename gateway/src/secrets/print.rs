@@ -1,4 +1,4 @@
-//! `basalt keys`.
+//! Prints keys for `basalt keys`.
 
 use std::io::{self, Write};
 
@@ -6,14 +6,14 @@ use basalt_core::keys::ApiKeys;
 use basalt_storage::S3ProtocolConfig;
 use secrecy::ExposeSecret;
 
-/// Writes the server's URL and API keys as an environment file: `basalt keys > .env`. Secrets are shown.
+/// Writes the server's URL and API keys as an environment file: `basalt keys > .env`. Includes secrets.
 ///
 /// # Errors
 /// Writing to `out` fails.
 pub fn print_keys(url: &str, keys: &ApiKeys, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        "# For browsers and apps: createClient(SUPABASE_URL, SUPABASE_ANON_KEY); policies decide what they may do."
+        "# For browsers and apps: createClient(SUPABASE_URL, SUPABASE_ANON_KEY); policies control access."
     )?;
     writeln!(out, "SUPABASE_URL={url}")?;
     writeln!(out, "SUPABASE_ANON_KEY={}", keys.anon)?;
@@ -23,7 +23,7 @@ pub fn print_keys(url: &str, keys: &ApiKeys, out: &mut impl Write) -> io::Result
     writeln!(out, "SUPABASE_SECRET_KEY={}", keys.secret.expose_secret())
 }
 
-/// Writes the key pair of the S3 protocol, where there is one, by the names that Supabase's command line has for it.
+/// Writes the S3 key pair, if there is one, under the variable names of the Supabase CLI.
 ///
 /// # Errors
 /// Writing to `out` fails.

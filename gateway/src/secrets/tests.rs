@@ -31,14 +31,14 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// The header of a token, read without any check.
+/// Decodes a token's header without verifying the token.
 fn peek_header(token: &str) -> Value {
     let header = token.split('.').next().unwrap();
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).unwrap()).unwrap()
 }
 
 #[test]
-fn a_first_start_makes_secrets_that_later_starts_keep() {
+fn first_start_generates_secrets_that_later_starts_keep() {
     let dir = tempfile::tempdir().unwrap();
     let first = load(dir.path(), &[]).unwrap();
     // A later clock must not change the legacy keys.
@@ -65,7 +65,7 @@ fn a_first_start_makes_secrets_that_later_starts_keep() {
 }
 
 #[test]
-fn what_is_configured_wins_and_is_not_stored() {
+fn configured_secrets_win_and_are_not_stored() {
     let dir = tempfile::tempdir().unwrap();
     let master = "a-master-key-that-is-long-enough-to-be-one";
     let secrets = load(
@@ -85,7 +85,7 @@ fn what_is_configured_wins_and_is_not_stored() {
     let written = stored(dir.path());
     let names: Vec<_> = written.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(names, ["issued_at", "secret_key"]);
-    // Taken out of the configuration again, each is generated; what was there stays.
+    // Once removed from the configuration, each secret is generated; stored ones stay.
     load(dir.path(), &[]).unwrap();
     let completed = stored(dir.path());
     assert_eq!(completed.get("secret_key"), written.get("secret_key"));
@@ -93,7 +93,7 @@ fn what_is_configured_wins_and_is_not_stored() {
 }
 
 #[test]
-fn everything_configured_needs_no_folder() {
+fn fully_configured_server_needs_no_folder() {
     let dir = tempfile::tempdir().unwrap();
     let other = tempfile::tempdir().unwrap();
     let donor = load(other.path(), &[("BASALT_JWT_SECRET", SECRET)]).unwrap();
@@ -111,7 +111,7 @@ fn everything_configured_needs_no_folder() {
 }
 
 #[test]
-fn rest_alone_with_an_open_gate_generates_nothing() {
+fn only_rest_without_key_gate_generates_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let variables =
         [("BASALT_DATABASE_URL", "postgresql://u@h/d"), ("BASALT_SERVER_REQUIRE_APIKEY", "false")];
@@ -123,7 +123,7 @@ fn rest_alone_with_an_open_gate_generates_nothing() {
 }
 
 #[test]
-fn a_damaged_file_is_named_and_never_replaced() {
+fn damaged_file_is_named_and_never_replaced() {
     let dir = tempfile::tempdir().unwrap();
     load(dir.path(), &[]).unwrap();
     let path = dir.path().join(".basalt/secrets.json");
@@ -144,7 +144,7 @@ fn a_damaged_file_is_named_and_never_replaced() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_named_with_the_remedy() {
+fn unwritable_folder_is_named_with_remedy() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join(".basalt"), "a file, not a folder").unwrap();
     let error = load(dir.path(), &[]).unwrap_err().to_string();
@@ -152,7 +152,7 @@ fn a_folder_that_cannot_be_written_is_named_with_the_remedy() {
 }
 
 #[test]
-fn many_first_starts_at_once_agree() {
+fn concurrent_first_starts_agree() {
     let dir = tempfile::tempdir().unwrap();
     let barrier = Barrier::new(8);
     let fingerprints: Vec<String> = std::thread::scope(|scope| {
@@ -169,11 +169,11 @@ fn many_first_starts_at_once_agree() {
     assert!(fingerprints.windows(2).all(|pair| pair[0] == pair[1]), "{fingerprints:?}");
     let left: Vec<_> =
         fs::read_dir(dir.path().join(".basalt")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left.len(), 2, "no temporary file stays: {left:?}");
+    assert_eq!(left.len(), 2, "temporary files remain: {left:?}");
 }
 
 #[test]
-fn a_file_open_to_others_is_closed() {
+fn permissions_of_readable_file_are_tightened() {
     let dir = tempfile::tempdir().unwrap();
     load(dir.path(), &[]).unwrap();
     let path = dir.path().join(".basalt/secrets.json");
@@ -183,7 +183,7 @@ fn a_file_open_to_others_is_closed() {
 }
 
 #[test]
-fn entries_of_a_newer_release_stay() {
+fn entries_of_newer_release_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join(".basalt")).unwrap();
     fs::write(dir.path().join(".basalt/secrets.json"), "{\"of_tomorrow\": 1}").unwrap();
@@ -205,7 +205,7 @@ fn login_passwords_depend_on_master_key_and_role() {
 }
 
 #[test]
-fn configured_keys_that_do_not_fit_are_refused() {
+fn rejects_mismatched_configured_keys() {
     let dir = tempfile::tempdir().unwrap();
     let secrets = load(dir.path(), &[("BASALT_JWT_SECRET", SECRET)]).unwrap();
     let (anon, service) =
@@ -218,7 +218,7 @@ fn configured_keys_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn another_servers_secrets_are_told_by_name() {
+fn differing_secrets_are_named() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let one = load(one.path(), &[]).unwrap();
     let two_same_master = load(two.path(), &[]).unwrap();
@@ -230,7 +230,7 @@ fn another_servers_secrets_are_told_by_name() {
 }
 
 #[test]
-fn the_key_listing_is_an_environment_file() {
+fn key_listing_is_an_environment_file() {
     let dir = tempfile::tempdir().unwrap();
     let config = config(dir.path(), &[], None);
     let secrets = Secrets::load(&config).unwrap();
@@ -256,7 +256,7 @@ fn the_key_listing_is_an_environment_file() {
 }
 
 #[test]
-fn a_developers_server_has_a_key_pair_for_s3() {
+fn development_server_has_s3_key_pair() {
     let dir = tempfile::tempdir().unwrap();
     let pair = |variables: &[(&str, &str)]| {
         let protocol = load(dir.path(), variables).unwrap().s3_protocol(&config(dir.path(), variables, None));
@@ -264,7 +264,7 @@ fn a_developers_server_has_a_key_pair_for_s3() {
     };
     let (id, secret) = pair(&[]);
     assert!(id.is_some() && secret.is_some() && id != secret);
-    assert_eq!(pair(&[]), (id, secret), "later starts have the same");
+    assert_eq!(pair(&[]), (id, secret), "later starts use the same pair");
     assert_eq!(pair(&[("BASALT_SERVER_MODE", "production")]), (None, None));
     let (id, secret) =
         ("BASALT_STORAGE_S3_PROTOCOL_ACCESS_KEY_ID", "BASALT_STORAGE_S3_PROTOCOL_SECRET_ACCESS_KEY");

@@ -1,4 +1,4 @@
-//! The recorder of metrics, which `/metrics` reads. What each metric means is in [`crate::metric_table`].
+//! The metrics recorder behind `/metrics`. [`crate::metric_table`] describes the metrics.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use super::ServeError;
 use crate::metric_table;
 
-/// Becomes the recorder of the whole process.
+/// Installs the recorder of this process.
 ///
 /// # Errors
-/// There is one already.
+/// A recorder is already installed.
 pub(super) fn install() -> Result<PrometheusHandle, ServeError> {
     const SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
     let handle = PrometheusBuilder::new()
@@ -25,9 +25,9 @@ pub(super) fn install() -> Result<PrometheusHandle, ServeError> {
     Ok(handle)
 }
 
-/// Folds recorded durations into their histograms; until then the recorder keeps each one, also on a server whose
-/// `/metrics` is never read.
-#[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
+/// Drains recorded durations into their histograms periodically. Otherwise the recorder would keep every sample on a
+/// server whose `/metrics` is never read.
+#[expect(clippy::infinite_loop, reason = "the shutdown token cancels the task")]
 pub(super) async fn keep(metrics: PrometheusHandle) {
     const INTERVAL: Duration = Duration::from_secs(5);
     loop {
@@ -36,7 +36,7 @@ pub(super) async fn keep(metrics: PrometheusHandle) {
     }
 }
 
-/// Sets the gauges about the process; called before metrics are shown.
+/// Sets the gauges of this process, before metrics are rendered.
 pub(super) fn report_process() {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return };
     let resident =

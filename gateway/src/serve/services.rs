@@ -1,5 +1,5 @@
-//! Which services run on which database, with their pools, their part of the tasks and what says that they are ready:
-//! REST alone on an existing database, or every service on a database that is prepared first.
+//! Starts the services of this process with their pools, background tasks and readiness checks: REST alone on an
+//! existing database, or every service on a database that is prepared first. One function per service.
 
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -12,6 +12,7 @@ use basalt_core::service::Service;
 use basalt_functions::built_in::Host;
 use basalt_functions::secrets::{SecretStore, Secrets as FunctionSecrets};
 use basalt_pg::database::Database;
+use basalt_pg::jobs::Worker;
 use basalt_pg::key_store::{CHANNEL, KeyStore};
 use basalt_pg::listen::Events;
 use basalt_pg::pool::{BackendLimit, PoolConfig, ServicePool};
@@ -32,24 +33,133 @@ use crate::secrets::Secrets;
 use crate::system_routes::{ReachCheck, ReadinessCheck};
 use basalt_http::layers::Mount;
 use basalt_http::layers::api_key::Gate;
+use basalt_mail::Outbox;
 use basalt_mail::mailbox::Mailbox;
-use basalt_postgres::{MemoryLimit, State};
+use basalt_mail::worker::Sender as MailSender;
+use basalt_postgres::{Embedded, MemoryLimit, State};
 
-/// The services of a start, and what else of it the server has to know.
+/// The services that run, and what else the server needs of them.
 pub(super) struct Running {
     pub(super) databases: Option<Databases>,
     pub(super) mounts: Vec<Mount>,
     pub(super) readiness: Vec<ReadinessCheck>,
-    /// Of the services that run.
+    /// Checks that each running service can reach what it depends on.
     pub(super) reach: Vec<ReachCheck>,
-    /// REST, where it runs.
+    /// `None` if REST does not run in this process.
     pub(super) rest: Option<RestHandle>,
-    /// Where mail goes to be looked at, if it does.
+    /// The development mailbox, if mail goes there.
     pub(super) mailbox: Option<Mailbox>,
     /// Set the gauges of the pools.
     pub(super) gauges: Vec<Box<dyn Fn() + Send + Sync>>,
     /// Close the pools.
     pub(super) closers: Vec<Box<dyn FnOnce() + Send>>,
+}
+
+/// The connection pools of a server that runs every service.
+#[derive(Clone)]
+struct Pools {
+    rest: Sessions,
+    /// Separate from `rest`, so that a burst of joins does not delay requests, nor requests joins.
+    realtime: Sessions,
+    auth: ServicePool,
+    storage: ServicePool,
+    system: ServicePool,
+    functions: ServicePool,
+}
+
+impl Pools {
+    fn open(config: &Config, databases: &Databases, answers: &AnswerMemory, background: &Background) -> Self {
+        let backend_limit = backend_limit(config, databases);
+        let requests = &background.requests;
+        let service_pool = |database, pool| ServicePool::new(database, pool, requests.clone());
+        let settings = &config.database;
+        Self {
+            rest: Sessions::new(
+                databases.authenticator.clone(),
+                PoolConfig {
+                    answers: Some(answers.clone()),
+                    backend_limit: backend_limit.clone(),
+                    ..shared_pool(config, "rest", settings.pool_size)
+                },
+                requests.clone(),
+            ),
+            realtime: Sessions::new(
+                databases.authenticator.clone(),
+                PoolConfig { backend_limit, ..shared_pool(config, "realtime", settings.realtime_pool_size) },
+                requests.clone(),
+            ),
+            auth: service_pool(
+                databases.auth.clone(),
+                // No headroom: clients cannot make these statements slow, and writes that wait for the disk need the connections.
+                PoolConfig {
+                    waiting_per_client: Some(WAITING_PER_IDENTITY),
+                    ..pool(config, "auth", settings.auth_pool_size)
+                },
+            ),
+            storage: service_pool(
+                databases.admin.acting_as(STORAGE_ADMIN, "storage"),
+                pool(config, "storage", settings.storage_pool_size),
+            ),
+            system: service_pool(databases.admin.clone(), pool(config, "system", settings.system_pool_size)),
+            functions: service_pool(
+                databases.admin.acting_as("service_role", "public"),
+                pool(config, "functions", settings.functions_pool_size),
+            ),
+        }
+    }
+
+    const fn sessions(&self) -> [&Sessions; 2] {
+        [&self.rest, &self.realtime]
+    }
+
+    const fn service_pools(&self) -> [&ServicePool; 4] {
+        [&self.auth, &self.storage, &self.system, &self.functions]
+    }
+
+    fn report(&self) {
+        self.sessions().into_iter().for_each(Sessions::report);
+        self.service_pools().into_iter().for_each(ServicePool::report);
+    }
+
+    fn close_unused(&self) {
+        self.sessions().into_iter().for_each(Sessions::close_unused);
+        self.service_pools().into_iter().for_each(ServicePool::close_unused);
+    }
+
+    fn close(&self) {
+        self.sessions().into_iter().for_each(Sessions::close);
+        self.service_pools().into_iter().for_each(ServicePool::close);
+    }
+}
+
+/// Limits the memory of backends of the embedded PostgreSQL; requests may run on another server
+/// (`database.authenticator_url`), whose backends Basalt cannot limit.
+fn backend_limit(config: &Config, databases: &Databases) -> Option<BackendLimit> {
+    let embedded = databases.embedded.as_ref().filter(|_| config.database.authenticator_url.is_none())?;
+    let limit = embedded.memory_limit();
+    let set = move |backend, values| {
+        let limit = limit.clone();
+        async move { limit.apply(backend, values).await }.boxed()
+    };
+    Some(BackendLimit { usual_bytes: MemoryLimit::USUAL_VALUES, set: Arc::new(set) })
+}
+
+/// What the functions that start one service have in common.
+struct Context<'a> {
+    config: &'a Config,
+    secrets: &'a Secrets,
+    keys: &'a Arc<Keys>,
+    background: &'a Background,
+    databases: &'a Databases,
+    pools: &'a Pools,
+    events: &'a Events,
+    outbox: &'a Outbox,
+}
+
+/// One running service: its routes, and the checks of what it depends on.
+struct Started {
+    mount: Mount,
+    reach: Vec<ReachCheck>,
 }
 
 /// `--only rest`: a PostgREST on an existing database. Creates nothing there.
@@ -72,14 +182,14 @@ pub(super) fn rest_alone(
     );
     let events = listen(database, rest_channel(config).into_iter().collect(), background);
     let pool = sessions.clone();
-    renew_when_lost(&events, move || pool.close_unused(), background);
+    close_unused_when_lost(&events, move || pool.close_unused(), background);
     let (mount, handle) = rest_service(config, &sessions, keys, &events, background);
     let pool = sessions.clone();
     Ok(Running {
         databases: None,
         mounts: vec![mount],
-        readiness: vec![rest_ready(&handle), database_there(&events)],
-        reach: vec![rest_reaches(&sessions)],
+        readiness: vec![rest_ready(&handle), listen_connection_ready(&events)],
+        reach: vec![rest_reach(&sessions)],
         rest: Some(handle),
         mailbox: None,
         gauges: vec![Box::new(move || pool.report())],
@@ -87,19 +197,208 @@ pub(super) fn rest_alone(
     })
 }
 
-/// The LISTEN connection is asked every few seconds whether the database is there. When it is not, unused connections of
-/// the pools are not either.
-fn renew_when_lost(events: &Events, close_unused: impl Fn() + Send + 'static, background: &Background) {
+/// Prepares the database, then starts every service, or the one that `config.only` names.
+pub(super) async fn all_services(
+    config: &Config,
+    secrets: &Secrets,
+    keys: &Arc<Keys>,
+    answers: &AnswerMemory,
+    background: &Background,
+    console: &Console,
+) -> Result<Running, ServeError> {
+    let options = database_setup::Options { seed: Seed::NewDatabase, adopt: false };
+    let databases = database_setup::prepare(config, secrets, &options, |line| console.progress(line)).await?;
+    let pools = Pools::open(config, &databases, answers, background);
+    let outbox = mail::outbox(config, secrets);
+    let runs = |service: Only| config.only.is_none_or(|only| only == service);
+    let events = listen(databases.admin.clone(), channels(config, runs), background);
+    let unused = pools.clone();
+    close_unused_when_lost(&events, move || unused.close_unused(), background);
+    let mail::Started { mailbox, worker: mail_worker } =
+        mail::start(config, &outbox, &pools.system, &events, &background.tracker, &background.shutdown)
+            .map_err(ServeError::Mail)?;
+    let context = Context {
+        config,
+        secrets,
+        keys,
+        background,
+        databases: &databases,
+        pools: &pools,
+        events: &events,
+        outbox: &outbox,
+    };
+    start_key_keeper(&context).await?;
+    let mut readiness = vec![listen_connection_ready(&events)];
+    let mut started = Vec::new();
+    let mut rest = None;
+    if runs(Only::Rest) {
+        let (mount, handle) = rest_service(config, &pools.rest, keys, &events, background);
+        readiness.push(rest_ready(&handle));
+        rest = Some(handle);
+        started.push(Started { mount, reach: vec![rest_reach(&pools.rest)] });
+    }
+    if runs(Only::Auth) {
+        started.push(start_auth(&context)?);
+    }
+    if runs(Only::Storage) {
+        started.push(start_storage(&context).await?);
+    }
+    if runs(Only::Realtime) {
+        started.push(start_realtime(&context));
+    }
+    if runs(Only::Functions) {
+        started.push(start_functions(&context, mail_worker));
+    }
+    readiness.extend(databases.embedded.as_ref().map(embedded_ready));
+    let (mut mounts, mut reach) = (Vec::new(), Vec::new());
+    for service in started {
+        mounts.push(service.mount);
+        reach.extend(service.reach);
+    }
+    let reported = pools.clone();
+    Ok(Running {
+        databases: Some(databases),
+        mounts,
+        readiness,
+        reach,
+        rest,
+        mailbox,
+        gauges: vec![Box::new(move || reported.report())],
+        closers: vec![Box::new(move || pools.close())],
+    })
+}
+
+/// The channels that the LISTEN connection subscribes to.
+fn channels(config: &Config, runs: impl Fn(Only) -> bool) -> Vec<String> {
+    let mut channels =
+        [CHANNEL, mail::CHANNEL, basalt_functions::secrets::CHANNEL].map(str::to_owned).to_vec();
+    channels.extend(rest_channel(config).filter(|_| runs(Only::Rest)));
+    channels.extend(runs(Only::Realtime).then(|| basalt_realtime::changes::CHANNEL.to_owned()));
+    channels
+}
+
+/// Loads the keys stored in the database and follows their changes.
+async fn start_key_keeper(context: &Context<'_>) -> Result<(), ServeError> {
+    let Context { secrets, keys, background, pools, events, .. } = context;
+    let store = KeyStore::new(pools.system.clone(), secrets.master_key());
+    let mut keeper = KeyKeeper::new(store, Arc::clone(keys), Clock::system());
+    // Subscribed before the first load, so that no change is missed between the two.
+    let notifications = events.subscribe();
+    keeper.start().await?;
+    background.spawn(keeper.keep(notifications));
+    Ok(())
+}
+
+fn start_auth(context: &Context<'_>) -> Result<Started, ServeError> {
+    let Context { config, keys, background, pools, outbox, .. } = context;
+    let service = basalt_auth::service(
+        config.auth.clone(),
+        basalt_auth::Dependencies {
+            pool: pools.auth.clone(),
+            keys: Arc::clone(keys),
+            clock: Clock::system(),
+            outbox: (*outbox).clone(),
+            tracker: background.tracker.clone(),
+            shutdown: background.shutdown.clone(),
+            development: config.is_development(),
+        },
+    )?;
+    Ok(Started {
+        mount: mount(config, service, Gate::OpenFor(basalt_auth::is_open)),
+        reach: vec![pool_reach("database connection of auth", &pools.auth)],
+    })
+}
+
+async fn start_storage(context: &Context<'_>) -> Result<Started, ServeError> {
+    let Context { config, secrets, keys, background, pools, events, .. } = context;
+    let blobs = BlobStore::open(&config.storage, background.tracker.clone()).await;
+    let blobs = blobs.map_err(ServeError::Storage)?;
+    let service = basalt_storage::service(
+        StorageConfig { s3_protocol: secrets.s3_protocol(config), ..config.storage.clone() },
+        basalt_storage::Dependencies {
+            sessions: pools.rest.clone(),
+            system: pools.storage.clone(),
+            blobs: blobs.clone(),
+            events: events.subscribe(),
+            keys: Arc::clone(keys),
+            clock: Clock::system(),
+            public_url: config.server.public_url.to_string(),
+            is_public_url_local: config.server.public_url.is_loopback(),
+            tracker: background.tracker.clone(),
+            shutdown: background.shutdown.clone(),
+        },
+    );
+    Ok(Started {
+        mount: mount(config, service, Gate::Rewrite),
+        reach: vec![pool_reach("database connection of storage", &pools.storage), blob_store_reach(&blobs)],
+    })
+}
+
+fn start_realtime(context: &Context<'_>) -> Started {
+    let Context { config, secrets, keys, background, databases, pools, events, .. } = context;
+    let service = basalt_realtime::service(
+        config.realtime.clone(),
+        basalt_realtime::Dependencies {
+            sessions: pools.realtime.clone(),
+            admin: databases.admin.clone(),
+            system: pools.system.clone(),
+            events: (*events).clone(),
+            keys: Arc::clone(keys),
+            clock: Clock::system(),
+            project: secrets.project_name(),
+            tracker: background.tracker.clone(),
+            shutdown: background.shutdown.clone(),
+        },
+    );
+    let reach = ReachCheck { name: "database connection of realtime", ..rest_reach(&pools.realtime) };
+    Started { mount: mount(config, service, Gate::Untouched), reach: vec![reach] }
+}
+
+fn start_functions(context: &Context<'_>, mail_worker: Option<Arc<Worker<MailSender>>>) -> Started {
+    let Context { config, secrets, keys, background, pools, events, outbox, .. } = context;
+    let store = SecretStore::new(pools.system.clone(), secrets.master_key(), signing_secrets());
+    let function_secrets = Arc::new(FunctionSecrets::new(store, &config.functions.secrets));
+    background.spawn(Arc::clone(&function_secrets).keep(events.subscribe()));
+    let built_in = config.built_in_functions().map(|built_in| {
+        built_in.start(Host {
+            sessions: pools.rest.clone(),
+            service_role: pools.functions.clone(),
+            system: pools.system.clone(),
+            secrets: function_secrets,
+            keys: Arc::clone(keys),
+            clock: Clock::system(),
+            outbox: (*outbox).clone(),
+            mail_worker,
+            confirms_without_mail: config.auth.mailer_autoconfirm,
+            is_page: Box::new(basalt_auth::page_check(&config.auth, config.server.public_url.as_str())),
+            site_url: config.auth.site_url.trim_end_matches('/').to_owned(),
+            is_development: config.is_development(),
+            tracker: background.tracker.clone(),
+            shutdown: background.shutdown.clone(),
+        })
+    });
+    let built_in = built_in.unwrap_or_default();
+    let has_built_in = !built_in.is_empty();
+    let service = basalt_functions::service(&config.functions, built_in, Arc::clone(keys), Clock::system());
+    let mount = mount(config, service, Gate::RewriteAndKeep);
+    let reach = has_built_in.then(|| pool_reach("database connection of functions", &pools.functions));
+    Started { mount, reach: reach.into_iter().collect() }
+}
+
+/// Closes unused pool connections when the LISTEN connection is lost: the database went away, so they are dead too.
+fn close_unused_when_lost(
+    events: &Events,
+    close_unused: impl Fn() + Send + 'static,
+    background: &Background,
+) {
     let mut events = events.clone();
-    let renew = async move {
+    background.spawn(async move {
         while events.lost().await {
             close_unused();
         }
-    };
-    background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(renew));
+    });
 }
 
-/// The one LISTEN connection.
 fn listen(login: Database, channels: Vec<String>, background: &Background) -> Events {
     Events::listen(login, channels, &background.tracker, background.shutdown.clone())
 }
@@ -137,8 +436,20 @@ fn rest_ready(handle: &RestHandle) -> ReadinessCheck {
     ReadinessCheck { name: "rest", is_ready: Box::new(move || handle.ready()) }
 }
 
-/// Whether the login that takes on callers' roles does.
-fn rest_reaches(sessions: &Sessions) -> ReachCheck {
+/// Whether the LISTEN connection is open.
+fn listen_connection_ready(events: &Events) -> ReadinessCheck {
+    let events = events.clone();
+    ReadinessCheck { name: "database connection", is_ready: Box::new(move || events.is_connected()) }
+}
+
+fn embedded_ready(embedded: &Embedded) -> ReadinessCheck {
+    let state = embedded.state();
+    let is_ready = move || matches!(*state.borrow(), State::Ready);
+    ReadinessCheck { name: "database", is_ready: Box::new(is_ready) }
+}
+
+/// Whether the login that requests use can connect and switch to a caller's role.
+fn rest_reach(sessions: &Sessions) -> ReachCheck {
     let sessions = sessions.clone();
     let is_reachable = move || {
         let sessions = sessions.clone();
@@ -147,22 +458,7 @@ fn rest_reaches(sessions: &Sessions) -> ReachCheck {
     ReachCheck { name: "database connection of rest", is_reachable: Box::new(is_reachable) }
 }
 
-/// The same of the sessions that realtime asks policies in.
-fn realtime_reaches(sessions: &Sessions) -> ReachCheck {
-    ReachCheck { name: "database connection of realtime", ..rest_reaches(sessions) }
-}
-
-/// The same of auth's login.
-fn auth_reaches(pool: &ServicePool) -> ReachCheck {
-    pool_reaches("database connection of auth", pool)
-}
-
-/// And of the login that acts as the owner of schema `storage`.
-fn storage_reaches(pool: &ServicePool) -> ReachCheck {
-    pool_reaches("database connection of storage", pool)
-}
-
-fn pool_reaches(name: &'static str, pool: &ServicePool) -> ReachCheck {
+fn pool_reach(name: &'static str, pool: &ServicePool) -> ReachCheck {
     let pool = pool.clone();
     let is_reachable = move || {
         let pool = pool.clone();
@@ -171,225 +467,13 @@ fn pool_reaches(name: &'static str, pool: &ServicePool) -> ReachCheck {
     ReachCheck { name, is_reachable: Box::new(is_reachable) }
 }
 
-/// Whether objects can be stored.
-fn blobs_reached(blobs: &BlobStore) -> ReachCheck {
+fn blob_store_reach(blobs: &BlobStore) -> ReachCheck {
     let blobs = blobs.clone();
     let is_reachable = move || {
         let blobs = blobs.clone();
         async move { blobs.is_reachable().await }.boxed()
     };
     ReachCheck { name: "store of objects", is_reachable: Box::new(is_reachable) }
-}
-
-/// Whether the server's own link to the database lives.
-fn database_there(events: &Events) -> ReadinessCheck {
-    let events = events.clone();
-    ReadinessCheck { name: "database connection", is_ready: Box::new(move || events.is_connected()) }
-}
-
-/// Everything, or one service on a database that is ours to prepare.
-pub(super) async fn all_services(
-    config: &Config,
-    secrets: &Secrets,
-    keys: &Arc<Keys>,
-    answers: &AnswerMemory,
-    background: &Background,
-    console: &Console,
-) -> Result<Running, ServeError> {
-    let options = database_setup::Options { seed: Seed::NewDatabase, adopt: false };
-    let databases = database_setup::prepare(config, secrets, &options, |line| console.progress(line)).await?;
-    // Requests may be sent elsewhere.
-    let own = databases.embedded.as_ref().filter(|_| config.database.authenticator_url.is_none());
-    let backend_limit = own.map(|embedded| {
-        let limit = embedded.memory_limit();
-        let set = move |backend, values| {
-            let limit = limit.clone();
-            async move { limit.apply(backend, values).await }.boxed()
-        };
-        BackendLimit { usual_bytes: MemoryLimit::USUAL_VALUES, set: Arc::new(set) }
-    });
-    let sessions = Sessions::new(
-        databases.authenticator.clone(),
-        PoolConfig {
-            answers: Some(answers.clone()),
-            backend_limit: backend_limit.clone(),
-            ..shared_pool(config, "rest", config.database.pool_size)
-        },
-        background.requests.clone(),
-    );
-    // Its own: a burst of joins does not hold up requests, nor the other way round.
-    let realtime_sessions = Sessions::new(
-        databases.authenticator.clone(),
-        PoolConfig { backend_limit, ..shared_pool(config, "realtime", config.database.realtime_pool_size) },
-        background.requests.clone(),
-    );
-    let auth_pool = ServicePool::new(
-        databases.auth.clone(),
-        // No headroom: clients cannot make these statements slow, and writes that wait for the disk need the connections.
-        PoolConfig {
-            waiting_per_client: Some(WAITING_PER_IDENTITY),
-            ..pool(config, "auth", config.database.auth_pool_size)
-        },
-        background.requests.clone(),
-    );
-    let storage_pool = ServicePool::new(
-        databases.admin.acting_as(STORAGE_ADMIN, "storage"),
-        pool(config, "storage", config.database.storage_pool_size),
-        background.requests.clone(),
-    );
-    let system_pool = ServicePool::new(
-        databases.admin.clone(),
-        pool(config, "system", config.database.system_pool_size),
-        background.requests.clone(),
-    );
-    let functions_pool = ServicePool::new(
-        databases.admin.acting_as("service_role", "public"),
-        pool(config, "functions", config.database.functions_pool_size),
-        background.requests.clone(),
-    );
-    let outbox = mail::outbox(config, secrets);
-    let (mut readiness, mut reach) = (Vec::new(), Vec::new());
-    let mut mounts: Vec<Mount> = Vec::new();
-    let mut rest = None;
-    let runs = |service: Only| config.only.is_none_or(|only| only == service);
-    let mut channels =
-        [CHANNEL, mail::CHANNEL, basalt_functions::secrets::CHANNEL].map(str::to_owned).to_vec();
-    channels.extend(rest_channel(config).filter(|_| runs(Only::Rest)));
-    channels.extend(runs(Only::Realtime).then(|| basalt_realtime::changes::CHANNEL.to_owned()));
-    let events = listen(databases.admin.clone(), channels, background);
-    let pools = (
-        [sessions.clone(), realtime_sessions.clone()],
-        [auth_pool.clone(), storage_pool.clone(), system_pool.clone(), functions_pool.clone()],
-    );
-    let shown = pools.clone();
-    let gauges = move || {
-        shown.0.iter().for_each(Sessions::report);
-        shown.1.iter().for_each(ServicePool::report);
-    };
-    let close_unused = move || {
-        pools.0.iter().for_each(Sessions::close_unused);
-        pools.1.iter().for_each(ServicePool::close_unused);
-    };
-    renew_when_lost(&events, close_unused, background);
-    let mail::Started { mailbox, worker: mail_worker } =
-        mail::start(config, &outbox, &system_pool, &events, &background.tracker, &background.shutdown)
-            .map_err(ServeError::Mail)?;
-    readiness.push(database_there(&events));
-    let store = KeyStore::new(system_pool.clone(), secrets.master_key());
-    let mut keeper = KeyKeeper::new(store, Arc::clone(keys), Clock::system());
-    let heard = events.subscribe();
-    keeper.start().await?;
-    background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(keeper.keep(heard)));
-    if runs(Only::Rest) {
-        let (mount, handle) = rest_service(config, &sessions, keys, &events, background);
-        readiness.push(rest_ready(&handle));
-        reach.push(rest_reaches(&sessions));
-        rest = Some(handle);
-        mounts.push(mount);
-    }
-    if runs(Only::Auth) {
-        let service = basalt_auth::service(
-            config.auth.clone(),
-            basalt_auth::Dependencies {
-                pool: auth_pool.clone(),
-                keys: Arc::clone(keys),
-                clock: Clock::system(),
-                outbox: outbox.clone(),
-                tracker: background.tracker.clone(),
-                shutdown: background.shutdown.clone(),
-                development: config.is_development(),
-            },
-        )?;
-        mounts.push(mount(config, service, Gate::OpenFor(basalt_auth::is_open)));
-        reach.push(auth_reaches(&auth_pool));
-    }
-    if runs(Only::Storage) {
-        let blobs = BlobStore::open(&config.storage, background.tracker.clone()).await;
-        let blobs = blobs.map_err(ServeError::Storage)?;
-        let service = basalt_storage::service(
-            StorageConfig { s3_protocol: secrets.s3_protocol(config), ..config.storage.clone() },
-            basalt_storage::Dependencies {
-                sessions: sessions.clone(),
-                system: storage_pool.clone(),
-                blobs: blobs.clone(),
-                events: events.subscribe(),
-                keys: Arc::clone(keys),
-                clock: Clock::system(),
-                public_url: config.server.public_url.to_string(),
-                is_public_url_local: config.server.public_url.is_loopback(),
-                tracker: background.tracker.clone(),
-                shutdown: background.shutdown.clone(),
-            },
-        );
-        mounts.push(mount(config, service, Gate::Rewrite));
-        reach.push(storage_reaches(&storage_pool));
-        reach.push(blobs_reached(&blobs));
-    }
-    if runs(Only::Realtime) {
-        let service = basalt_realtime::service(
-            config.realtime.clone(),
-            basalt_realtime::Dependencies {
-                sessions: realtime_sessions.clone(),
-                admin: databases.admin.clone(),
-                system: system_pool.clone(),
-                events: events.clone(),
-                keys: Arc::clone(keys),
-                clock: Clock::system(),
-                project: secrets.project_name(),
-                tracker: background.tracker.clone(),
-                shutdown: background.shutdown.clone(),
-            },
-        );
-        mounts.push(mount(config, service, Gate::Untouched));
-        reach.push(realtime_reaches(&realtime_sessions));
-    }
-    if runs(Only::Functions) {
-        let store = SecretStore::new(system_pool.clone(), secrets.master_key(), signing_secrets());
-        let function_secrets = Arc::new(FunctionSecrets::new(store, &config.functions.secrets));
-        let kept = Arc::clone(&function_secrets).keep(events.subscribe());
-        background.tracker.spawn(background.shutdown.clone().run_until_cancelled_owned(kept));
-        let built_in = config.built_in_functions().map(|built_in| {
-            built_in.start(Host {
-                sessions: sessions.clone(),
-                service_role: functions_pool.clone(),
-                system: system_pool.clone(),
-                secrets: function_secrets,
-                keys: Arc::clone(keys),
-                clock: Clock::system(),
-                outbox: outbox.clone(),
-                mail_worker,
-                confirms_without_mail: config.auth.mailer_autoconfirm,
-                is_page: Box::new(basalt_auth::page_check(&config.auth, config.server.public_url.as_str())),
-                site_url: config.auth.site_url.trim_end_matches('/').to_owned(),
-                is_development: config.is_development(),
-                tracker: background.tracker.clone(),
-                shutdown: background.shutdown.clone(),
-            })
-        });
-        let built_in = built_in.unwrap_or_default();
-        let has_built_in = !built_in.is_empty();
-        let service =
-            basalt_functions::service(&config.functions, built_in, Arc::clone(keys), Clock::system());
-        mounts.push(mount(config, service, Gate::RewriteAndKeep));
-        if has_built_in {
-            reach.push(pool_reaches("database connection of functions", &functions_pool));
-        }
-    }
-    if let Some(embedded) = &databases.embedded {
-        let state = embedded.state();
-        let is_ready = move || matches!(*state.borrow(), State::Ready);
-        readiness.push(ReadinessCheck { name: "database", is_ready: Box::new(is_ready) });
-    }
-    let closers: Vec<Box<dyn FnOnce() + Send>> = vec![
-        Box::new(move || sessions.close()),
-        Box::new(move || auth_pool.close()),
-        Box::new(move || storage_pool.close()),
-        Box::new(move || system_pool.close()),
-        Box::new(move || realtime_sessions.close()),
-        Box::new(move || functions_pool.close()),
-    ];
-    let gauges: Vec<Box<dyn Fn() + Send + Sync>> = vec![Box::new(gauges)];
-    Ok(Running { databases: Some(databases), mounts, readiness, reach, rest, mailbox, gauges, closers })
 }
 
 fn mount(config: &Config, service: Service, gate: Gate) -> Mount {
@@ -400,7 +484,7 @@ fn prefix_of(config: &Config, service: &Service) -> String {
     config.server.prefix.clone().unwrap_or_else(|| service.prefix.to_owned())
 }
 
-/// A pool whose statements clients write, or make slow.
+/// A pool whose statements clients write or can make slow.
 fn shared_pool(config: &Config, name: &'static str, size: usize) -> PoolConfig {
     PoolConfig {
         waiting_per_client: Some(WAITING_PER_IDENTITY),

@@ -1,4 +1,4 @@
-//! The caller of a function: a signed-in user whose account exists and is not banned, or an administrator.
+//! The caller of a function: a signed-in user whose account exists and is not banned, possibly an administrator.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::STATEMENT_LIMIT;
 use crate::app::App;
 use crate::refusal::Refusal;
 
-/// An account.
+/// The caller's account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
-    /// Accounts with only a phone number have none.
+    /// `None` for accounts with only a phone number.
     pub(crate) email: Option<String>,
-    /// `organization_name` or `name` of its metadata.
+    /// `organization_name` or `name` in its metadata.
     pub(crate) name: Option<String>,
-    /// Its address is confirmed, by mail or without.
+    /// Whether the address is confirmed, by mail or automatically.
     pub(crate) is_confirmed: bool,
-    /// The owner used a code or link that was mailed to the address, or an administrator vouched for it.
+    /// Whether the owner used a code or link mailed to the address, or an administrator confirmed it.
     pub(crate) is_proven: bool,
 }
 
@@ -48,7 +48,7 @@ fn statement(text: &'static str, params: Vec<Param>) -> Statement {
 }
 
 impl Caller {
-    /// The user of the request's token.
+    /// Authenticates the user of the request's token.
     ///
     /// # Errors
     /// 401 for a token without a user, such as an API key.
@@ -56,7 +56,7 @@ impl Caller {
         Ok(Self::find(app, parts, false).await?.0)
     }
 
-    /// The administrator of the request's token.
+    /// Authenticates the administrator of the request's token.
     ///
     /// # Errors
     /// 401 as for [`Caller::user`]; 403 if the user is not an administrator.
@@ -67,7 +67,7 @@ impl Caller {
         }
     }
 
-    async fn find(app: &App, parts: &Parts, asks_admin: bool) -> Result<(Self, bool), Refusal> {
+    async fn find(app: &App, parts: &Parts, checks_admin: bool) -> Result<(Self, bool), Refusal> {
         const ACCOUNT: &str = "\
 select email, is_banned, name, is_confirmed, functions.has_proven_address($1::uuid) from functions.account($1::uuid)";
         const BECOME: &str = "\
@@ -75,7 +75,7 @@ select pg_catalog.set_config('role', 'authenticated', true), pg_catalog.set_conf
         const IS_ADMIN: &str = "select public.is_admin()";
         let (id, claims) = user_claims(app, parts).ok_or_else(Refusal::not_authenticated)?;
         let mut steps = vec![statement(ACCOUNT, vec![id.to_string().into()])];
-        if asks_admin {
+        if checks_admin {
             steps.push(statement(BECOME, vec![claims.as_text().into()]));
             steps.push(statement(IS_ADMIN, Vec::new()));
         }
@@ -96,7 +96,7 @@ select pg_catalog.set_config('role', 'authenticated', true), pg_catalog.set_conf
         Ok((Self { id, account, claims }, is_admin))
     }
 
-    /// Runs statements as the user, in one transaction: policies apply.
+    /// Runs statements as the user, subject to policies, in one transaction.
     pub(crate) async fn read(
         &self,
         app: &App,

@@ -1,5 +1,5 @@
-//! `create-checkout-session`: the page where a user buys a plan (functions.md 3.12). Two tabs must not make two subscriptions: a user who
-//! has one changes it, or gets a message that says what to do first.
+//! `create-checkout-session`: the page where a user buys a plan (functions.md 3.12). Two tabs must not create two subscriptions: a user with a
+//! subscription changes it, or gets a message that says what to do first.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use axum::body::Body;
 use http::request::Parts;
 use serde_json::{Value, json};
 
-use super::portal::page;
+use super::portal::{open_portal, page};
 use super::urls::return_url;
 use super::{Answer, Caller, fields, ok};
 use crate::app::App;
@@ -19,10 +19,10 @@ use crate::stripe::objects::{Subscription, SubscriptionStatus};
 use crate::stripe::sync::escape_id;
 use crate::stripe::{Form, INTERACTIVE, StripeError};
 
-/// Equal requests within this many seconds get the same session: a double click.
-const SAME_SESSION: i64 = 300;
-/// Attempts to create a customer: its idempotency key may have been used with other parameters.
-const CUSTOMERS: u32 = 4;
+/// Identical requests within this many seconds share a session, so that a double click creates only one.
+const SESSION_WINDOW_S: i64 = 300;
+/// Attempts to create a customer; its idempotency key may already be used with other parameters.
+const CUSTOMER_ATTEMPTS: u32 = 4;
 
 /// A purchase, and the pages to return to.
 struct Purchase {
@@ -68,7 +68,7 @@ pub(crate) async fn create_checkout_session(app: Arc<App>, parts: Parts, body: B
     }
     let session = new_session(&app, &caller, customer, &purchase).await?;
     let id = session.get("id").and_then(Value::as_str);
-    // The account may have been deleted meanwhile, and the job that ends its sessions may have run before this one existed.
+    // The account may have been deleted in the meantime, and the job that expires its sessions may have run before this session existed.
     if !app.billing.has_account(caller.id).await? {
         expire(&app, id.unwrap_or_default()).await;
         return Err(Refusal::not_authenticated());
@@ -85,8 +85,8 @@ struct Current {
     status: SubscriptionStatus,
 }
 
-/// The customer and the current subscription, by Stripe. Our table may lag behind; it is used when there is no customer or Stripe fails. A
-/// customer that Stripe has deleted is forgotten.
+/// The customer and the current subscription according to Stripe. Our table may lag behind; it is used if there is no customer or Stripe is
+/// unavailable. A customer that Stripe has deleted is removed from our table.
 async fn current(
     app: &App,
     caller: &Caller,
@@ -133,7 +133,7 @@ async fn current(
     Ok((customer, best))
 }
 
-/// Answers with the page of Stripe where the user confirms the change.
+/// Returns Stripe's page where the user confirms the change.
 async fn change_plan(app: &App, current: &Current, purchase: &Purchase) -> Answer {
     let item = match &current.item {
         Some(item) => item.clone(),
@@ -154,23 +154,17 @@ async fn change_plan(app: &App, current: &Current, purchase: &Purchase) -> Answe
         .with(&confirm("[items][0][quantity]"), "1")
         .with("flow_data[after_completion][type]", "redirect")
         .with("flow_data[after_completion][redirect][return_url]", &purchase.success_url);
-    let session = app.stripe.post_repeatable("billing_portal/sessions", form).await;
-    let session = session.map_err(|error| match error {
-        // The portal's configuration must list the prices.
-        StripeError::Refused(reason) if reason.status == 400 => {
+    open_portal(app, form, |error| {
+        // Stripe rejects prices that the portal's configuration does not list.
+        error.is_bad_request().then(|| {
             let message = "Changing plans is not enabled. Use Billing Settings or contact us.";
             Refusal::conflict(message).with_code("plan_change_unavailable")
-        }
-        other @ (StripeError::NotConfigured { .. }
-        | StripeError::Unreachable(_)
-        | StripeError::Busy
-        | StripeError::Key(_)
-        | StripeError::Refused(_)) => other.into(),
-    })?;
-    ok(&json!({"url": page(&session)?}))
+        })
+    })
+    .await
 }
 
-/// A checkout session for the customer, which is created if there is none.
+/// A checkout session for the customer; creates the customer if there is none.
 async fn new_session(
     app: &App,
     caller: &Caller,
@@ -179,7 +173,7 @@ async fn new_session(
 ) -> Result<Value, Refusal> {
     let mut customer = match customer {
         Some(customer) => customer,
-        None => make_customer(app, caller, purchase.is_live, 0).await?,
+        None => create_customer(app, caller, purchase.is_live, 0).await?,
     };
     expire_others(app, &customer, purchase).await;
     let mut is_new_customer = false;
@@ -187,14 +181,14 @@ async fn new_session(
     loop {
         let key = session_key(app, caller, purchase, &suffix);
         match app.stripe.post("checkout/sessions", form(caller, &customer, purchase), &key).await {
-            // Stripe returned a completed session for this key: another session needs another key.
+            // Stripe returned the completed session of this key: another purchase needs another key.
             Ok(session) if session.get("url").is_none_or(Value::is_null) && suffix.is_empty() => {
                 suffix = format!(":{}", app.clock.unix_seconds());
             }
             Ok(session) => return Ok(session),
             Err(error) if error.is_missing_customer() && !is_new_customer => {
                 app.billing.forget_customer(&customer).await?;
-                customer = make_customer(app, caller, purchase.is_live, 1).await?;
+                customer = create_customer(app, caller, purchase.is_live, 1).await?;
                 is_new_customer = true;
                 suffix = format!(":{customer}");
             }
@@ -222,10 +216,10 @@ fn form(caller: &Caller, customer: &str, purchase: &Purchase) -> Form {
         .with("cancel_url", &purchase.cancel_url)
 }
 
-/// Covers all parameters: Stripe refuses other ones with the same key.
+/// Covers all parameters, because Stripe rejects other parameters with the same key.
 fn session_key(app: &App, caller: &Caller, purchase: &Purchase, suffix: &str) -> String {
     let Purchase { price, success_url, cancel_url, .. } = purchase;
-    let window = app.clock.unix_seconds().div_euclid(SAME_SESSION);
+    let window = app.clock.unix_seconds().div_euclid(SESSION_WINDOW_S);
     let text = format!("{}|{price}|{success_url}|{cancel_url}|{window}{suffix}", caller.id);
     let hash = digest::digest(&digest::SHA256, text.as_bytes());
     hash.as_ref().iter().fold("checkout:".to_owned(), |mut key, byte| {
@@ -234,11 +228,11 @@ fn session_key(app: &App, caller: &Caller, purchase: &Purchase, suffix: &str) ->
     })
 }
 
-/// Creates the user's customer; of two concurrent ones the first is used.
-async fn make_customer(app: &App, caller: &Caller, is_live: bool, first: u32) -> Result<String, Refusal> {
+/// Creates the user's customer; of two concurrent requests, the first one's customer is stored.
+async fn create_customer(app: &App, caller: &Caller, is_live: bool, first: u32) -> Result<String, Refusal> {
     let mode = if is_live { "live" } else { "test" };
     let mut last = None;
-    for number in first..first + CUSTOMERS {
+    for number in first..first + CUSTOMER_ATTEMPTS {
         let mut form = Form::default().with("metadata[user_id]", &caller.id.to_string());
         if let Some(email) = &caller.account.email {
             form = form.with("email", email);
@@ -250,7 +244,7 @@ async fn make_customer(app: &App, caller: &Caller, is_live: bool, first: u32) ->
         let key = format!("customer:{}:{mode}{suffix}", caller.id);
         let made = match app.stripe.post("customers", form, &key).await {
             Ok(made) => made,
-            // For example, the user's address has changed since.
+            // For example, the user's address has changed since the first attempt.
             Err(error) if error.is_used_key() => {
                 last = Some(error);
                 continue;
@@ -259,13 +253,13 @@ async fn make_customer(app: &App, caller: &Caller, is_live: bool, first: u32) ->
         };
         let id = made.get("id").and_then(Value::as_str);
         let id = id.ok_or_else(|| StripeError::Unreachable("its customer has no id".to_owned()))?;
-        let kept = app.billing.keep_customer(caller.id, is_live, id).await?;
+        let kept = app.billing.store_customer(caller.id, is_live, id).await?;
         return Ok(kept.unwrap_or_else(|| id.to_owned()));
     }
     Err(last.map_or_else(Refusal::internal, Refusal::from))
 }
 
-/// Expires the customer's open sessions for other plans: a tab that was left open must not buy a second plan.
+/// Expires the customer's open sessions for other plans, so that a forgotten tab cannot buy a second plan.
 async fn expire_others(app: &App, customer: &str, purchase: &Purchase) {
     let path = format!("checkout/sessions?customer={}&status=open&limit=10", escape_id(customer));
     let Ok(list) = app.stripe.get(&path, INTERACTIVE).await else { return };
@@ -280,8 +274,8 @@ async fn expire_others(app: &App, customer: &str, purchase: &Purchase) {
 
 async fn expire(app: &App, session: &str) {
     let path = format!("checkout/sessions/{}/expire", escape_id(session));
-    // It may have been completed, or have expired, in the meantime.
+    // The session may have completed or expired in the meantime.
     if let Err(error) = app.stripe.post_repeatable(&path, Form::default()).await {
-        tracing::debug!(error = error.sentence(), "could not expire an open checkout session");
+        tracing::debug!(error = error.sentence(), "cannot expire an open checkout session");
     }
 }

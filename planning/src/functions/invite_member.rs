@@ -1,7 +1,7 @@
-//! `invite-member`: mails the link of an invitation that the app has written into `plan_members` (functions.md 3.19).
+//! `invite-member`: sends the link of an invitation that the app has stored in `plan_members` (functions.md 3.19).
 //!
 //! Only the plan and the address are taken from the body: with any other field, a signed-in user could send mail with arbitrary text and
-//! links from our domain. The sender's address must be confirmed, and limits count by sender and by recipient across plans (decision 0083).
+//! links from our domain. The sender's address must be confirmed, and rate limits apply per sender and per recipient across plans (decision 0083).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::mailer::{Delivery, MailError, PLAN_INVITATION};
 use crate::refusal::Refusal;
 
-/// The invitation, as stored.
+/// A stored invitation.
 struct Invitation {
     member_id: String,
     email: String,
@@ -58,15 +58,15 @@ pub(crate) async fn invite_member(app: Arc<App>, parts: Parts, body: Body) -> An
     }
 }
 
-/// Whether the caller's address is proven to be theirs. Confirmation without mail does not prove it; it suffices only while mail stays in
-/// the development mailbox.
+/// Whether the caller has proven ownership of their address. Automatic confirmation is no proof; it suffices only while mail stays in the
+/// development mailbox.
 async fn may_send(app: &App, caller: &Caller) -> Result<bool, Refusal> {
     let account = &caller.account;
     let needs_proof = app.confirms_without_mail && app.mailer.sends_mail().await.map_err(refusal)?;
     Ok(account.is_confirmed && (account.is_proven || !needs_proof))
 }
 
-/// One key for the spellings of an address that most providers deliver to the same mailbox: any case, with or without `+tag`.
+/// One key for spellings that most providers deliver to the same mailbox: any case, with or without `+tag`.
 fn recipient_key(email: &str) -> String {
     let email = email.to_lowercase();
     let Some((local, domain)) = email.split_once('@') else { return email };
@@ -85,17 +85,17 @@ pub(super) fn refusal(error: MailError) -> Refusal {
         }
         MailError::Database(error) => error.into(),
         MailError::Settings(error) => {
-            tracing::warn!(error, "the e-mail settings cannot be read");
+            tracing::warn!(error, "cannot read the e-mail settings");
             Refusal::unavailable()
         }
     }
 }
 
-/// The invitation, as far as the caller's rights go.
+/// The invitation, if the caller's rights allow them to see it.
 async fn find(app: &App, caller: &Caller, plan: Uuid, email: &str) -> Result<Invitation, Refusal> {
     const PLAN: &str = "\
 select p.title, public.get_user_plan_role(p.id, $2::uuid) from public.plans p where p.id = $1::uuid";
-    // Owners and managers see invitations; a token is valid for 14 days.
+    // Only owners and managers see invitations; a token is valid for 14 days.
     const INVITATION: &str = "\
 select m.id, m.email, m.role, m.invite_token
 from public.plan_members m

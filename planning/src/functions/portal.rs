@@ -29,25 +29,32 @@ pub(crate) async fn create_portal_session(app: Arc<App>, parts: Parts, body: Bod
     let none = || Refusal::not_found("No billing account yet. Choose a plan first.");
     let customer = customer.filter(|customer| !customer.is_empty()).ok_or_else(none)?;
     let form = Form::default().with("customer", &customer).with("return_url", &url);
-    let session = app.stripe.post_repeatable("billing_portal/sessions", form).await;
-    let session = session.map_err(|error| match error {
-        StripeError::Refused(_) if error.is_missing_customer() => none(),
-        StripeError::Refused(reason) if reason.status == 400 => {
-            tracing::error!("Stripe has no configuration of the customer portal: save one in its dashboard, under Settings, Billing");
-            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "The billing portal is not configured.")
+    open_portal(&app, form, |error| {
+        if error.is_missing_customer() {
+            return Some(none());
         }
-        other @ (StripeError::NotConfigured { .. }
-        | StripeError::Unreachable(_)
-        | StripeError::Busy
-        | StripeError::Key(_)
-        | StripeError::Refused(_)) => other.into(),
-    })?;
-    // The URL gives access to the customer's data: it is neither logged nor stored.
+        error.is_bad_request().then(|| {
+            tracing::error!("the customer portal is not configured at Stripe: save a configuration in its dashboard, under Settings, Billing");
+            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "The billing portal is not configured.")
+        })
+    })
+    .await
+}
+
+/// Creates a session of Stripe's customer portal and responds with its URL. `rejected` may replace the usual message of an error.
+pub(super) async fn open_portal(
+    app: &App,
+    form: Form,
+    rejected: impl FnOnce(&StripeError) -> Option<Refusal>,
+) -> Answer {
+    let session = app.stripe.post_repeatable("billing_portal/sessions", form).await;
+    let session = session.map_err(|error| rejected(&error).unwrap_or_else(|| error.into()))?;
+    // The URL gives access to the customer's data, so it is neither logged nor stored.
     ok(&json!({"url": page(&session)?}))
 }
 
 /// The address of the page that Stripe created.
 pub(super) fn page(session: &Value) -> Result<&str, Refusal> {
     let url = session.get("url").and_then(Value::as_str);
-    url.ok_or_else(|| StripeError::Unreachable("its answer has no page".to_owned()).into())
+    url.ok_or_else(|| StripeError::Unreachable("its response has no URL".to_owned()).into())
 }

@@ -1,7 +1,7 @@
-//! `stripe-webhook`: receives Stripe's events, and replays those that an administrator chooses (functions.md 3.17, 3.18).
+//! `stripe-webhook`: receives Stripe's events, and replays events that an administrator selects (functions.md 3.17, 3.18).
 //!
-//! 200 means that the event is stored; most are applied by then. An event that cannot be stored, or that fails for now, gets an error, so
-//! that Stripe sends it again.
+//! 200 means that the event is stored; usually it has been applied too. An event that cannot be stored, or fails temporarily, gets an error
+//! status, so that Stripe sends it again.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ pub(crate) async fn stripe_webhook(app: Arc<App>, parts: Parts, body: Body) -> A
     match app.inbox.store(id, kind, &event).await {
         Ok(Some(stored)) => {
             let id = id.to_owned();
-            // Freed before the event is processed: there may be many, of 1 MiB each.
+            // Free the memory before processing: there may be many deliveries of up to 1 MiB.
             drop((bytes, event));
             process(&app, &id, stored).await
         }
@@ -77,14 +77,14 @@ pub(crate) async fn stripe_webhook(app: Arc<App>, parts: Parts, body: Body) -> A
         }
         Err(error) => {
             metrics::webhook("not_stored");
-            // PostgreSQL cannot store NUL in a text.
+            // PostgreSQL rejects NUL in text.
             let is_text = matches!(&error, basalt_pg::session::SessionError::Postgres(error) if matches!(error.code.as_str(), "22021" | "22P05"));
             if is_text { Err(invalid()) } else { Err(Refusal::from(error)) }
         }
     }
 }
 
-/// Processes a stored event and answers with the result.
+/// Processes a stored event and responds with the result.
 async fn process(app: &App, id: &str, stored: Stored) -> Answer {
     let known = match stored {
         Stored::New => {
@@ -104,9 +104,9 @@ async fn process(app: &App, id: &str, stored: Stored) -> Answer {
     }
     match app.inbox.process(id).await {
         Some(Outcome::Done(_)) => ok(&json!({"received": true, "id": id, "status": "processed"})),
-        // Sending it again would not help.
+        // Stripe should not send it again, because that would not help.
         Some(Outcome::Retry(_, failure) | Outcome::Dead(failure))
-            if FailureReason::of(&failure) == Some(FailureReason::Unusable) =>
+            if FailureReason::from_failure(&failure) == Some(FailureReason::Unusable) =>
         {
             ok(&json!({"received": true, "id": id, "status": "failed", "message": failure.detail}))
         }
@@ -123,11 +123,11 @@ fn invalid() -> Refusal {
     Refusal::bad_request("Invalid payload")
 }
 
-/// The endpoint's secrets: in the configuration, in the database, or in both while the secret is rolled.
+/// The endpoint's secrets, from the configuration and the database; both are valid while the secret is being rolled.
 fn known_secrets(app: &App) -> Vec<SecretString> {
     let mut secrets: Vec<SecretString> = app.webhook_secret.iter().cloned().collect();
     secrets.extend(app.secrets.all(WEBHOOK_SECRET));
-    // An earlier release accepted an empty one.
+    // An earlier release accepted an empty secret.
     secrets.retain(|secret| !is_empty(secret));
     secrets
 }
@@ -152,7 +152,7 @@ async fn replay(app: Arc<App>, parts: Parts, body: Body) -> Answer {
         Err(ReplayError::Processed) => Err(Refusal::conflict("Only failed events can be replayed")),
         Err(ReplayError::Busy) => Err(Refusal::conflict("This event is being processed")),
         Err(ReplayError::Failed(failure)) => {
-            let status = match FailureReason::of(&failure) {
+            let status = match FailureReason::from_failure(&failure) {
                 Some(FailureReason::Unusable) => StatusCode::UNPROCESSABLE_ENTITY,
                 Some(FailureReason::Stripe) => StatusCode::BAD_GATEWAY,
                 Some(FailureReason::Database) | None => StatusCode::INTERNAL_SERVER_ERROR,
@@ -160,7 +160,7 @@ async fn replay(app: Arc<App>, parts: Parts, body: Body) -> Answer {
             Ok(Refusal::new(status, failure.detail).into_response())
         }
         Err(ReplayError::TooSlow) => {
-            Err(Refusal::new(StatusCode::BAD_GATEWAY, "The replay takes long and goes on in the background"))
+            Err(Refusal::new(StatusCode::BAD_GATEWAY, "The replay continues in the background"))
         }
         Err(ReplayError::Database(error)) => Err(error.into()),
     }
@@ -179,17 +179,17 @@ impl ReplayHints<'_> {
         })
     }
 
-    fn hint(&self, name: &str, fits: impl Fn(&str) -> bool) -> Result<Option<String>, Refusal> {
+    fn hint(&self, name: &str, is_valid: impl Fn(&str) -> bool) -> Result<Option<String>, Refusal> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if text.is_empty() => Ok(None),
-            Some(Value::String(text)) if fits(text) => Ok(Some(text.clone())),
+            Some(Value::String(text)) if is_valid(text) => Ok(Some(text.clone())),
             Some(_) => Err(Refusal::bad_request("Invalid replay_metadata")),
         }
     }
 }
 
-/// `^PREFIX[A-Za-z0-9_]{1,250}$`
+/// Whether the id matches `^PREFIX[A-Za-z0-9_]{1,250}$`.
 pub(super) fn is_id(text: &str, prefix: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|rest| {
         (1..=250).contains(&rest.len())

@@ -1,5 +1,5 @@
-//! `cancel-subscription` and `reactivate-subscription` (functions.md 3.14, 3.15). Stripe's state decides, never our table: a user who is
-//! wrongly shown as canceled goes on paying.
+//! `cancel-subscription` and `reactivate-subscription` (functions.md 3.14, 3.15). They use Stripe's state, never our table: a user who is
+//! wrongly shown as canceled would keep paying.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(crate) async fn reactivate_subscription(app: Arc<App>, parts: Parts, body: B
     if state.has_ended() {
         return Err(Refusal::conflict("This subscription has ended. Choose a plan to subscribe again."));
     }
-    // Stripe accepts one of the two at a time: undo the one that is set.
+    // Stripe accepts only one of the two fields at a time: clear the one that is set.
     let undo = if state.cancel_at_period_end {
         Some(Form::default().with("cancel_at_period_end", "false"))
     } else {
@@ -58,7 +58,7 @@ pub(crate) async fn reactivate_subscription(app: Arc<App>, parts: Parts, body: B
     answer(&state)
 }
 
-/// The id, if it belongs to a subscription of the caller. Administrators are no exception.
+/// Checks that the subscription belongs to the caller; administrators are no exception.
 async fn own_subscription(app: &App, caller: &Caller, action: &str, id: &str) -> Result<String, Refusal> {
     if !is_id(id, "sub_") {
         return Err(Refusal::bad_request("Invalid subscriptionId"));
@@ -74,7 +74,7 @@ fn not_found() -> Refusal {
 fn refused(error: StripeError) -> Refusal {
     if error.is_missing() {
         tracing::error!(
-            "Stripe does not have a subscription of our table; check that stripe.secret_key belongs to the same account"
+            "a stored subscription does not exist at Stripe; check that stripe.secret_key belongs to the same account"
         );
         return not_found();
     }
@@ -91,8 +91,8 @@ async fn fetch(app: &App, caller: &Caller, id: &str) -> Result<Subscription, Ref
     Ok(state)
 }
 
-/// Changes the subscription and stores its new state: a page that reloads shows it before the webhook arrives. The idempotency key is
-/// random: with one made of the id, Stripe would repeat its first response for a day and change nothing.
+/// Changes the subscription and stores its new state, so that a reloaded page shows it before the webhook arrives. The idempotency key is
+/// random: with a key derived from the id, Stripe would repeat its first response for a day without any change.
 async fn update(app: &App, caller: &Caller, id: &str, form: Form) -> Result<Subscription, Refusal> {
     let before = app.billing.begin_fetch(id).await?;
     let key = random::uuid().to_string();

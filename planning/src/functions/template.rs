@@ -1,4 +1,4 @@
-//! The mail of an invitation: an administrator's template, filled with values (functions.md 3.21).
+//! The invitation mail: an administrator's template filled with values (functions.md 3.21).
 
 use basalt_core::html;
 
@@ -8,7 +8,7 @@ const BODY: &str = "<p>Hello,</p>\
 <p><a href=\"{{inviteUrl}}\">Accept the invitation</a></p>";
 const SUBJECT_CHARS: usize = 200;
 
-/// The values.
+/// The values for the placeholders.
 pub(crate) struct Values<'a> {
     pub(crate) plan_title: &'a str,
     pub(crate) inviter_email: &'a str,
@@ -16,7 +16,7 @@ pub(crate) struct Values<'a> {
     pub(crate) invite_url: &'a str,
 }
 
-/// A mail's parts.
+/// The rendered mail.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rendered {
     pub(crate) subject: String,
@@ -24,7 +24,7 @@ pub(crate) struct Rendered {
     pub(crate) text: String,
 }
 
-/// Fills the template; `None` stands for the default one.
+/// Fills the template; `None` uses the default template.
 pub(crate) fn render(subject: Option<&str>, body: Option<&str>, values: &Values<'_>) -> Rendered {
     let subject = fill(subject.unwrap_or(SUBJECT), |name| match name {
         "planTitle" => Some(one_line(values.plan_title)),
@@ -44,12 +44,12 @@ pub(crate) fn render(subject: Option<&str>, body: Option<&str>, values: &Values<
     Rendered { subject, text: html::to_text(&html), html }
 }
 
-/// Replaces line breaks and control characters with spaces: a value must not start another header.
+/// Replaces line breaks and control characters by spaces, so that a value cannot inject a header.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }
 
-/// Replaces `{{name}}` and `{name}` in one pass, so that placeholders in values are not expanded. Unknown names stay unchanged.
+/// Replaces `{{name}}` and `{name}` in one pass, so that placeholders in values are not expanded. Unknown names are kept.
 fn fill(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_template_names_all() {
+    fn default_template_uses_all_values() {
         let mail = render(None, None, &VALUES);
         assert!(mail.subject.starts_with("You've been invited to collaborate on <b>2027</b>"));
         for part in ["ada@example.org", "viewer", "https://app.example/invite?token=1&plan=2"] {

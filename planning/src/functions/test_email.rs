@@ -1,4 +1,4 @@
-//! `test-email`: an administrator tries the e-mail settings (functions.md 3.20). The mail bypasses the outbox, and the response has the
+//! `test-email`: sends an administrator's test mail (functions.md 3.20). The mail bypasses the outbox, and the response includes the
 //! provider's result.
 
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) async fn test_email(app: Arc<App>, parts: Parts, body: Body) -> Answe
     app.audit(caller.id, "test_email", "app_settings", "email_resend").await?;
     match app.mailer.send_now(message).await {
         Ok(id) => ok(&json!({"success": true, "message": "Test email sent", "id": id})),
-        // An administrator sees the provider's message.
+        // Administrators may see the provider's message.
         Err(MailError::Refused(failure)) => Err(Refusal::new(StatusCode::BAD_GATEWAY, failure.detail)),
         Err(error) => Err(refusal(error)),
     }

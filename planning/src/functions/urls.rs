@@ -1,4 +1,4 @@
-//! Addresses that Stripe's pages return to: pages of the app only (functions.md 3.11). Otherwise an attacker could choose them.
+//! Return addresses for Stripe's pages. Only pages of the app are allowed (functions.md 3.11); otherwise an attacker could choose them.
 
 use super::Fields;
 use crate::app::App;
@@ -6,13 +6,13 @@ use crate::refusal::Refusal;
 
 const MAX_BYTES: usize = 2048;
 
-/// The URL of a field, else the app's page `usual`.
+/// The URL in a field, or the app's page `default` if the field is missing.
 ///
 /// # Errors
-/// It is not a page of the app.
-pub(super) fn return_url(app: &App, fields: &Fields, name: &str, usual: &str) -> Result<String, Refusal> {
+/// The URL is not a page of the app.
+pub(super) fn return_url(app: &App, fields: &Fields, name: &str, default: &str) -> Result<String, Refusal> {
     if !fields.has(name) {
-        return Ok(format!("{}{usual}", app.site_url));
+        return Ok(format!("{}{default}", app.site_url));
     }
     let url = fields.optional(name).filter(|url| url.len() <= MAX_BYTES && (app.is_page)(url));
     url.map(str::to_owned).ok_or_else(|| Refusal::bad_request(format!("Invalid {name}")))

@@ -1,5 +1,5 @@
-//! `set-webhook-secret`: an administrator stores the signing secret of the webhook endpoint (functions.md 3.16). It is sealed
-//! in the database and in force on every server within a second.
+//! `set-webhook-secret`: an administrator stores the signing secret of the webhook endpoint (functions.md 3.16). It is stored
+//! encrypted in the database, and every server uses it within a second.
 
 use std::sync::Arc;
 

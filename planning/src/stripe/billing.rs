@@ -1,4 +1,4 @@
-//! The tables of payments, as `service_role`: no caller may write them, because that would make subscriptions free.
+//! The payment tables, accessed as `service_role`: callers have no write access, because they could grant themselves subscriptions.
 
 use basalt_pg::pool::{ServicePool, Tx};
 use basalt_pg::session::SessionError;
@@ -12,13 +12,13 @@ use uuid::Uuid;
 use super::objects::{Subscription, SubscriptionStatus};
 use crate::STATEMENT_LIMIT;
 
-/// Reads and writes them. Cheap to clone.
+/// Reads and writes the payment tables. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Billing {
     pub(crate) pool: ServicePool,
 }
 
-/// A plan for sale.
+/// An active plan.
 pub(crate) struct Plan {
     pub(crate) id: Uuid,
 }
@@ -35,11 +35,11 @@ pub(crate) struct StoredSubscription {
 pub(crate) struct FetchStart {
     /// The database's clock, which orders the writes of all servers.
     pub(crate) now: Timestamp,
-    /// When the fetch of the stored state began.
+    /// When the fetch of the currently stored state began.
     pub(crate) state_as_of: Option<Timestamp>,
 }
 
-/// Hints to the owner of a subscription, the strongest first.
+/// Hints about the owner of a subscription, strongest first.
 #[derive(Debug, Default)]
 pub(crate) struct OwnerCandidates<'a> {
     pub(crate) subscription: &'a str,
@@ -53,9 +53,9 @@ pub(crate) struct OwnerCandidates<'a> {
 /// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Applied {
-    /// The state is stored; otherwise a newer one is, or the subscription has ended.
+    /// Whether the state was stored. If not, a newer state is stored or the subscription has ended.
     pub(crate) is_applied: bool,
-    /// The user has another subscription that has not ended.
+    /// Whether the user has another subscription that has not ended.
     pub(crate) has_another: bool,
 }
 
@@ -66,15 +66,15 @@ impl Billing {
         Ok(self.row(PLAN, &[&price]).await?.and_then(|row| Some(Plan { id: row.try_get(0).ok()? })))
     }
 
-    /// The customer of a user in a mode.
+    /// The user's customer in live or test mode.
     pub(crate) async fn customer(&self, user: Uuid, is_live: bool) -> Result<Option<String>, SessionError> {
         const CUSTOMER: &str =
             "select stripe_customer_id from public.stripe_customers where user_id = $1 and livemode = $2";
         Ok(self.row(CUSTOMER, &[&user, &is_live]).await?.and_then(|row| row.try_get(0).ok()))
     }
 
-    /// Stores the customer of a user and returns the stored one: of two concurrent ones, the first stays.
-    pub(crate) async fn keep_customer(
+    /// Stores the user's customer and returns the stored one: of two concurrent writes, the first wins.
+    pub(crate) async fn store_customer(
         &self,
         user: Uuid,
         is_live: bool,
@@ -93,7 +93,7 @@ on conflict do nothing";
         self.execute(FORGET, &[&customer]).await
     }
 
-    /// A user's subscriptions in a mode, by precedence.
+    /// A user's subscriptions in live or test mode, by precedence.
     pub(crate) async fn subscriptions(
         &self,
         user: Uuid,
@@ -125,17 +125,17 @@ select from public.user_subscriptions where stripe_subscription_id = $1 and user
         Ok(self.row(OWNS, &[&subscription, &user]).await?.is_some())
     }
 
-    /// To be called before a fetch of a subscription; its time orders the writes.
+    /// Call before fetching a subscription; its time orders the writes.
     pub(crate) async fn begin_fetch(&self, subscription: &str) -> Result<FetchStart, SessionError> {
         const BEFORE: &str = "\
 select clock_timestamp(), (select s.state_as_of from public.user_subscriptions s where s.stripe_subscription_id = $1)";
         let row = self.row(BEFORE, &[&subscription]).await?;
-        let read =
+        let parse =
             |row: &Row| Some(FetchStart { now: row.try_get(0).ok()?, state_as_of: row.try_get(1).ok()? });
-        row.as_ref().and_then(read).ok_or_else(no_row)
+        row.as_ref().and_then(parse).ok_or_else(no_row)
     }
 
-    /// The first candidate that exists.
+    /// The first candidate that has an account.
     pub(crate) async fn owner(&self, candidates: &OwnerCandidates<'_>) -> Result<Option<Uuid>, SessionError> {
         const OWNER: &str = "\
 select coalesce(
@@ -154,26 +154,30 @@ select coalesce(
         Ok(self.row(ACCOUNT, &[&user]).await?.is_some())
     }
 
-    /// Whether the user of a customer was deleted. With `runs`, everything of the customer is ended again.
-    pub(crate) async fn is_former_customer(&self, customer: &str, runs: bool) -> Result<bool, SessionError> {
+    /// Whether the customer's user was deleted. With `has_active`, schedules the job again that ends the customer's subscriptions.
+    pub(crate) async fn is_former_customer(
+        &self,
+        customer: &str,
+        has_active: bool,
+    ) -> Result<bool, SessionError> {
         const FORMER: &str = "select livemode from functions.former_customers where customer = $1";
         const AGAIN: &str = "select functions.note_former_customer($1, $2)";
         let Some(row) = self.row(FORMER, &[&customer]).await? else { return Ok(false) };
-        if runs {
+        if has_active {
             let is_live: bool = row.try_get(0).map_err(|_| no_row())?;
             self.execute(AGAIN, &[&customer, &is_live]).await?;
         }
         Ok(true)
     }
 
-    /// The one account with this confirmed address.
+    /// The account with this confirmed address, if there is exactly one.
     pub(crate) async fn account_of(&self, email: &str) -> Result<Option<Uuid>, SessionError> {
         const ACCOUNT: &str = "select functions.account_of_confirmed_email($1)";
         let row = self.row(ACCOUNT, &[&email]).await?;
         Ok(row.and_then(|row| row.try_get(0).ok()).flatten())
     }
 
-    /// Stores a state, and the user of the customer if it is not known, in one transaction.
+    /// Stores a subscription's state, and the user of its customer if unknown, in one transaction.
     pub(crate) async fn apply(
         &self,
         user: Uuid,
@@ -221,7 +225,7 @@ where stripe_subscription_id = says ->> 'subscription_id'
         Ok(self.row(SAME, &[&state]).await?.is_some())
     }
 
-    /// Stores an event that Stripe could not deliver; `false` if it is stored already.
+    /// Stores an event that Stripe could not deliver; returns `false` if it is already stored.
     pub(crate) async fn add_event(&self, id: &str, kind: &str, event: &Value) -> Result<bool, SessionError> {
         const ADD: &str = "\
 insert into public.webhook_events (id, source, event_type, payload, event_created_at, next_attempt_at)
@@ -233,7 +237,7 @@ returning id";
         Ok(self.row(ADD, &[&id, &kind, event, &created]).await?.is_some())
     }
 
-    /// Whether this server has to catch up now: a day after the last time that any server did.
+    /// Whether this server should catch up now: a day after any server last did.
     pub(crate) async fn begin_to_catch_up(&self) -> Result<bool, SessionError> {
         const BEGIN: &str = "\
 insert into functions.caught_up (at) values (now())
@@ -242,7 +246,7 @@ returning at";
         Ok(self.row(BEGIN, &[]).await?.is_some())
     }
 
-    /// Schedules the next attempt after one that failed.
+    /// Schedules the retry of a failed catch-up.
     pub(crate) async fn catch_up_in_an_hour(&self) -> Result<(), SessionError> {
         self.execute("update functions.caught_up set at = now() - interval '23 hours'", &[]).await
     }
@@ -286,7 +290,7 @@ fn state(user: Uuid, subscription: &Subscription, as_of: Timestamp, event: Optio
     })
 }
 
-/// Unix seconds in the form that PostgreSQL reads.
+/// Unix seconds in PostgreSQL's input format.
 pub(crate) fn time(seconds: Option<i64>) -> Option<String> {
     seconds.and_then(|seconds| Timestamp::from_second(seconds).ok()).map(|time| time.to_string())
 }

@@ -1,5 +1,5 @@
-//! Catching up after a long outage (functions.md 3.17.6): stores the events that Stripe could not deliver in the inbox, and compares every
-//! subscription with its row. One server does so once a day, `basalt stripe sync` at once.
+//! Catches up after an outage (functions.md 3.17.6): stores events that Stripe could not deliver in the inbox, and compares every
+//! subscription with its row. One server does this daily; `basalt stripe sync` does it at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,39 +14,39 @@ use super::client::{INTERACTIVE, Stripe};
 use super::error::StripeError;
 use super::objects::{self, Subscription};
 use super::processor::event_types;
-use super::sync::{SyncError, SyncTarget, escape_id, write_down};
+use super::sync::{SyncError, SyncTarget, escape_id, store_state};
 
-/// At most five requests each second: calls of users count against the same limits at Stripe.
+/// At most five requests per second, because users' calls count against the same limits at Stripe.
 const PACE: Duration = Duration::from_millis(200);
-/// The first run after a start; until then, a start has other work.
-const FIRST: Duration = Duration::from_secs(600);
+/// Delay of the first run, so that it does not compete with the rest of a start.
+const INITIAL_DELAY: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3600);
-/// Rows of one list. An event may have a hundred KB.
-const PAGE: usize = 50;
-/// Pages of each list in one run: half a million objects.
-const PAGES: usize = 10_000;
+/// Objects per page. An event may have a hundred KB.
+const PAGE_SIZE: usize = 50;
+/// Maximum pages per list and run: half a million objects.
+const MAX_PAGES: usize = 10_000;
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct CatchUpReport {
     /// Undelivered events that were not in the inbox.
     pub(crate) events: u64,
-    /// Compared subscriptions.
+    /// Number of subscriptions compared.
     pub(crate) subscriptions: u64,
-    /// Of these, the ones whose stored state was different.
+    /// Number of subscriptions whose stored state differed.
     pub(crate) changed: u64,
-    /// Of these, the ones without an account here, such as those of another product in the same Stripe account.
+    /// Subscriptions without an account here, for example of another product in the same Stripe account.
     pub(crate) without_account: Vec<String>,
 }
 
-/// Why a run stopped. What it stored until then is kept.
+/// Why a run stopped. What it has stored so far is kept.
 #[derive(Debug)]
 pub(crate) enum CatchUpError {
-    /// The database fails.
+    /// The database failed.
     Database(SessionError),
-    /// There is no key.
+    /// No key is configured.
     NoKey,
-    /// Stripe fails; a sentence.
+    /// Stripe failed; the text says how.
     Stripe(String),
 }
 
@@ -80,10 +80,10 @@ impl From<StripeError> for CatchUpError {
     }
 }
 
-/// Catches up once a day, without end; of several servers on a database, one does.
-#[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
+/// Catches up once a day, forever; only one of several servers on a database does.
+#[expect(clippy::infinite_loop, reason = "the shutdown token cancels the task")]
 pub(crate) async fn daily(billing: Billing, stripe: Arc<Stripe>) {
-    sleep(FIRST).await;
+    sleep(INITIAL_DELAY).await;
     loop {
         if stripe.access().is_ok() {
             match billing.begin_to_catch_up().await {
@@ -106,15 +106,15 @@ async fn run_once(billing: &Billing, stripe: &Stripe) {
             "caught up with Stripe"
         ),
         Err(error) => {
-            tracing::warn!(%error, "could not catch up with Stripe; retrying in an hour");
+            tracing::warn!(%error, "cannot catch up with Stripe; retrying in an hour");
             if let Err(error) = billing.catch_up_in_an_hour().await {
-                tracing::debug!(%error, "could not store the time of the retry; the next run is tomorrow");
+                tracing::debug!(%error, "cannot store the time of the retry; the next run is tomorrow");
             }
         }
     }
 }
 
-/// Runs once.
+/// Runs once, until both lists are complete.
 pub(crate) async fn catch_up(billing: &Billing, stripe: &Stripe) -> Result<CatchUpReport, CatchUpError> {
     let mut done = CatchUpReport::default();
     let mut pace = interval(PACE);
@@ -133,13 +133,13 @@ pub(crate) async fn catch_up(billing: &Billing, stripe: &Stripe) -> Result<Catch
         for object in page {
             let Some(state) = Subscription::read(&object) else { continue };
             done.subscriptions += 1;
-            // A write notifies every watcher of the table, and finding the owner may take a call of Stripe.
+            // Skip equal states: a write notifies every subscriber of the table, and finding the owner may take a call to Stripe.
             if billing.has_state(&state).await? {
                 continue;
             }
             pace.tick().await;
             let target = SyncTarget { subscription: state.id.clone(), ..SyncTarget::default() };
-            match write_down(billing, stripe, &target, &state, as_of).await {
+            match store_state(billing, stripe, &target, &state, as_of).await {
                 Ok(Some(applied)) => done.changed += u64::from(applied.is_applied),
                 Ok(None) => {}
                 Err(SyncError::Unusable(_)) => done.without_account.push(state.id),
@@ -151,7 +151,7 @@ pub(crate) async fn catch_up(billing: &Billing, stripe: &Stripe) -> Result<Catch
     Ok(done)
 }
 
-/// A list at Stripe, read by pages.
+/// A list at Stripe, fetched page by page.
 struct List {
     path: String,
     /// The last id of the previous page.
@@ -165,19 +165,19 @@ impl List {
         Self { path, after: None, pages: 0, has_more: true }
     }
 
-    /// The next page, with the database's time before it was fetched.
+    /// The next page, and the database's time before it was fetched.
     async fn next(
         &mut self,
         billing: &Billing,
         stripe: &Stripe,
         pace: &mut Interval,
     ) -> Result<Option<(Vec<Value>, Timestamp)>, CatchUpError> {
-        if !self.has_more || self.pages == PAGES {
+        if !self.has_more || self.pages == MAX_PAGES {
             return Ok(None);
         }
         let Self { path, .. } = self;
         let after = self.after.as_deref().map(|id| format!("&starting_after={}", escape_id(id)));
-        let path = format!("{path}&limit={PAGE}{}", after.unwrap_or_default());
+        let path = format!("{path}&limit={PAGE_SIZE}{}", after.unwrap_or_default());
         pace.tick().await;
         let as_of = billing.begin_fetch("").await?.now;
         let mut page = stripe.get(&path, INTERACTIVE).await?;
@@ -186,8 +186,8 @@ impl List {
             return Err(CatchUpError::Stripe("Stripe's response is not a list".to_owned()));
         };
         self.after = rows.last().and_then(|row| objects::id(row.get("id")));
-        let says_more = page.get("has_more").and_then(Value::as_bool).unwrap_or(false);
-        self.has_more = says_more && self.after.is_some();
+        let has_more = page.get("has_more").and_then(Value::as_bool).unwrap_or(false);
+        self.has_more = has_more && self.after.is_some();
         Ok(Some((rows, as_of)))
     }
 }

@@ -1,5 +1,5 @@
-//! The client. Requests are forms and responses JSON, read tolerantly; every request names its API version. A request that creates something
-//! has an idempotency key, which its retries share.
+//! The HTTP client for Stripe. Requests are forms, responses are JSON and parsed leniently; every request names its API version.
+//! Requests that create something carry an idempotency key, which retries reuse.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,16 +24,16 @@ const STRIPE_VERSION: HeaderName = HeaderName::from_static("stripe-version");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("stripe-should-retry");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
-/// Stripe's API.
+/// The address of Stripe's API.
 pub(crate) const API: &str = "https://api.stripe.com";
 
-/// Largest response: an invoice with many lines has some hundred KB, a list ten times as much.
+/// Largest response: an invoice with many lines takes some hundred KB, a list ten times as much.
 const RESPONSE_BYTES: usize = 8 * 1024 * 1024;
 
-/// The secret with the key, where `stripe.secret_key` is not set.
+/// The name of the secret that holds the key if `stripe.secret_key` is not set.
 const KEY_NAME: &str = "STRIPE_SECRET_KEY";
 
-/// How often and for how long a call is tried.
+/// Limits on attempts and time of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RetryLimits {
     attempts: u32,
@@ -58,7 +58,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Whether real money moves.
+    /// Whether the key belongs to live mode.
     pub(crate) fn is_live(&self) -> bool {
         let key = self.key.expose_secret();
         key.starts_with("sk_live_") || key.starts_with("rk_live_")
@@ -90,7 +90,7 @@ impl Form {
     }
 }
 
-/// The client.
+/// A client for the calls that the app makes.
 pub(crate) struct Stripe {
     http: HttpClient,
     /// `stripe.secret_key`.
@@ -99,12 +99,12 @@ pub(crate) struct Stripe {
     base: Option<Url>,
     secrets: Arc<Secrets>,
     is_development: bool,
-    /// When the next call of a job may start. Never held across an await.
-    next: Mutex<Instant>,
+    /// The earliest start of the next call of a background job. Never held across an await.
+    next_call: Mutex<Instant>,
 }
 
 impl Stripe {
-    /// A client of the account of `stripe.secret_key`, or of the secret `STRIPE_SECRET_KEY`.
+    /// Creates a client for the account of `stripe.secret_key`, or of the secret `STRIPE_SECRET_KEY`.
     /// `is_development`: see [`StripeError::NotConfigured`].
     pub(crate) fn new(config: &StripeConfig, secrets: Arc<Secrets>, is_development: bool) -> Self {
         Self {
@@ -113,11 +113,11 @@ impl Stripe {
             base: config.api_base.as_ref().map(|base| base.url().clone()),
             secrets,
             is_development,
-            next: Mutex::new(Instant::now()),
+            next_call: Mutex::new(Instant::now()),
         }
     }
 
-    /// The account in use at the moment.
+    /// The account currently in use.
     pub(crate) fn access(&self) -> Result<Access, StripeError> {
         let key = self.key.clone().or_else(|| self.secrets.get(KEY_NAME));
         let key = key.filter(|key| !key.expose_secret().is_empty()).ok_or(self.not_configured())?;
@@ -132,23 +132,23 @@ impl Stripe {
         StripeError::NotConfigured { names_remedy: self.is_development }
     }
 
-    /// `GET /v1/{path}`; `path` may have a query.
+    /// `GET /v1/{path}`; `path` may include a query.
     pub(crate) async fn get(&self, path: &str, limits: RetryLimits) -> Result<Value, StripeError> {
         self.call(Method::GET, path, String::new(), None, limits).await
     }
 
-    /// `POST /v1/{path}` with an idempotency key, which repetitions share.
+    /// `POST /v1/{path}` with an idempotency key, which retries reuse.
     pub(crate) async fn post(&self, path: &str, form: Form, key: &str) -> Result<Value, StripeError> {
         self.call(Method::POST, path, form.finish(), Some(key), INTERACTIVE).await
     }
 
-    /// [`Stripe::post`] without a key, for requests that may take effect twice.
+    /// [`Stripe::post`] without an idempotency key, for requests that are safe to repeat.
     pub(crate) async fn post_repeatable(&self, path: &str, form: Form) -> Result<Value, StripeError> {
         self.call(Method::POST, path, form.finish(), None, INTERACTIVE).await
     }
 
-    /// Waits until a job may make its next call: 20 each second, 5 with a test key, so that many renewals at once stay below Stripe's limits.
-    /// A double on this machine has no limit.
+    /// Delays a job's next call: at most 20 calls per second, 5 with a test key, so that many renewals at once stay below Stripe's rate limits.
+    /// There is no delay for a Stripe double on this machine.
     pub(crate) async fn pace(&self) {
         let interval = match self.access() {
             Ok(access) if access.is_loopback() => return,
@@ -156,16 +156,16 @@ impl Stripe {
             Ok(_) => Duration::from_millis(200),
             Err(_) => return,
         };
-        let mine = {
-            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-            let mine = (*next).max(Instant::now());
-            *next = mine + interval;
-            mine
+        let start = {
+            let mut next = self.next_call.lock().unwrap_or_else(PoisonError::into_inner);
+            let start = (*next).max(Instant::now());
+            *next = start + interval;
+            start
         };
-        sleep_until(mine).await;
+        sleep_until(start).await;
     }
 
-    /// [`Stripe::post_repeatable`] without retries, for a job, which is itself retried.
+    /// [`Stripe::post_repeatable`] without retries, for jobs, which are retried as a whole.
     pub(crate) async fn post_once(&self, path: &str, form: Form) -> Result<Value, StripeError> {
         self.call(Method::POST, path, form.finish(), None, BACKGROUND).await
     }
@@ -189,8 +189,8 @@ impl Stripe {
         let mut attempt = 1;
         let result = loop {
             let deadline = (Instant::now() + limits.attempt_time).min(end);
-            let answered = self.attempt(&access, &method, path, &body, key, deadline).await;
-            let (error, may_retry) = match answered {
+            let response = self.attempt(&access, &method, path, &body, key, deadline).await;
+            let (error, may_retry) = match response {
                 Ok(value) => break Ok(value),
                 Err(failed) => failed,
             };
@@ -212,7 +212,7 @@ impl Stripe {
         result
     }
 
-    /// One attempt. An error comes with whether to retry.
+    /// One attempt. An error says whether a retry is allowed.
     async fn attempt(
         &self,
         access: &Access,
@@ -222,9 +222,9 @@ impl Stripe {
         key: Option<&str>,
         deadline: Instant,
     ) -> Result<Value, (StripeError, bool)> {
-        let never = |sentence: &str| (StripeError::Unreachable(sentence.to_owned()), false);
+        let permanent = |message: &str| (StripeError::Unreachable(message.to_owned()), false);
         let url = format!("{}/v1/{path}", access.base.as_str().trim_end_matches('/'));
-        let url: Url = url.parse().map_err(|_| never("its address is not a URL"))?;
+        let url: Url = url.parse().map_err(|_| permanent("its address is not a URL"))?;
         let mut headers = HeaderMap::new();
         let bearer = HeaderValue::try_from(format!("Bearer {}", access.key.expose_secret()));
         let mut bearer = bearer.map_err(|_| (StripeError::Key(0), false))?;
@@ -245,10 +245,10 @@ impl Stripe {
             Ok(answer) if answer.status.is_success() => serde_json::from_slice(&answer.body)
                 .ok()
                 .filter(Value::is_object)
-                .ok_or_else(|| (StripeError::Unreachable("its response cannot be read".to_owned()), true)),
+                .ok_or_else(|| (StripeError::Unreachable("its response is not valid JSON".to_owned()), true)),
             Ok(answer) => Err(refusal(&answer)),
             Err(error @ (HttpError::Url | HttpError::NotPublic | HttpError::TooLarge(_))) => {
-                Err(never(&error.to_string()))
+                Err(permanent(&error.to_string()))
             }
             Err(error @ (HttpError::Deadline | HttpError::Connection(_))) => {
                 Err((StripeError::Unreachable(error.to_string()), true))
@@ -274,7 +274,7 @@ fn refusal(answer: &Answer) -> (StripeError, bool) {
         code,
         param,
         stripe_request = header(&REQUEST_ID).unwrap_or_default(),
-        "Stripe refused a request"
+        "Stripe rejected a request"
     );
     let is_locked = status == 409 || (status == 429 && code == "lock_timeout");
     let by_default = is_locked || status == 429 || status >= 500;
@@ -287,13 +287,13 @@ fn refusal(answer: &Answer) -> (StripeError, bool) {
         401 | 403 => StripeError::Key(status),
         429 => StripeError::Busy,
         409 if code == "lock_timeout" || code == "idempotency_key_in_use" => StripeError::Busy,
-        500.. => StripeError::Unreachable(format!("it answered {status}")),
+        500.. => StripeError::Unreachable(format!("it responded with {status}")),
         _ => StripeError::Refused(reason),
     };
     (error, may_retry)
 }
 
-/// Half a second, doubled with each attempt up to two seconds, plus or minus up to a quarter.
+/// Half a second, doubled with each attempt up to two seconds, with 25 % jitter.
 fn back_off(attempt: u32) -> Duration {
     let [jitter] = random::bytes::<1>();
     let pause = Duration::from_millis(500) * 2_u32.pow((attempt - 1).min(2));
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_a_form() {
+    fn parameters_are_form_encoded() {
         let form = Form::default()
             .with("line_items[0][price]", "price_1")
             .with("success_url", "https://a/b?c={D}&e");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_told_apart() {
+    fn classifies_error_responses() {
         let refused = |status: u16, body: &str, should_retry: Option<&'static str>| {
             let mut headers = HeaderMap::new();
             if let Some(value) = should_retry {
@@ -327,7 +327,7 @@ mod tests {
             let status = StatusCode::from_u16(status).unwrap();
             refusal(&Answer { status, headers, body: body.to_owned().into() })
         };
-        let unreachable = StripeError::Unreachable("it answered 500".to_owned());
+        let unreachable = StripeError::Unreachable("it responded with 500".to_owned());
         assert_eq!(refused(500, "<html>", None), (unreachable.clone(), true));
         assert_eq!(refused(500, "{}", Some("false")), (unreachable, false));
         assert_eq!(refused(429, "{}", None), (StripeError::Busy, true));

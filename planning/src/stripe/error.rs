@@ -1,4 +1,4 @@
-//! Failures of calls to Stripe, and what users are told about them.
+//! Errors of calls to Stripe, and the messages that users get.
 
 use http::StatusCode;
 use serde::Deserialize;
@@ -8,22 +8,22 @@ use crate::refusal::Refusal;
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StripeError {
-    /// There is no key.
+    /// No key is configured.
     NotConfigured {
-        /// Whether the message may name the remedy: users of a development server can apply it.
+        /// Whether the message may include the remedy: only users of a development server can apply it.
         names_remedy: bool,
     },
     /// Stripe did not respond, or failed.
     Unreachable(String),
     /// Too many requests, or the object is locked.
     Busy,
-    /// Stripe refuses the key.
+    /// Stripe rejects the key.
     Key(u16),
-    /// Stripe refuses the request.
+    /// Stripe rejects the request.
     Refused(Reason),
 }
 
-/// Stripe's description of a refused request.
+/// Stripe's description of a rejected request.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Reason {
@@ -37,7 +37,7 @@ pub(crate) struct Reason {
 }
 
 impl StripeError {
-    /// Whether the object of the call does not exist.
+    /// Whether the requested object does not exist.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Refused(reason) if reason.status == 404 || reason.code == "resource_missing")
     }
@@ -47,7 +47,12 @@ impl StripeError {
         matches!(self, Self::Refused(reason) if reason.code == "resource_missing" && reason.param == "customer")
     }
 
-    /// Whether the idempotency key was used for another request.
+    /// Whether Stripe rejects the parameters.
+    pub(crate) fn is_bad_request(&self) -> bool {
+        matches!(self, Self::Refused(reason) if reason.status == 400)
+    }
+
+    /// Whether the idempotency key was used for a different request.
     pub(crate) fn is_used_key(&self) -> bool {
         matches!(self, Self::Refused(reason) if reason.kind == "idempotency_error")
     }
@@ -57,15 +62,15 @@ impl StripeError {
         matches!(self, Self::Refused(reason) if reason.code == "resource_missing" && reason.param == "line_items[0][price]")
     }
 
-    /// One sentence for the log and the row of an event, without Stripe's own text.
+    /// A message for the log and the event's row, without Stripe's own text.
     pub(crate) fn sentence(&self) -> String {
         match self {
             Self::NotConfigured { .. } => "no Stripe key is configured".to_owned(),
             Self::Unreachable(reason) => format!("Stripe cannot be reached: {reason}"),
             Self::Busy => "Stripe is busy".to_owned(),
-            Self::Key(status) => format!("Stripe refuses the key ({status})"),
+            Self::Key(status) => format!("Stripe rejects the key ({status})"),
             Self::Refused(Reason { status, kind, code, param, .. }) => {
-                format!("Stripe refused the request: {status} {kind} {code} {param}").trim_end().to_owned()
+                format!("Stripe rejected the request: {status} {kind} {code} {param}").trim_end().to_owned()
             }
         }
     }
@@ -89,10 +94,10 @@ impl From<StripeError> for Refusal {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, message).with_retry_after(5)
             }
             StripeError::Key(_) => {
-                tracing::error!("Stripe refuses the key: check stripe.secret_key");
+                tracing::error!("Stripe rejects the key: check stripe.secret_key");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Payments are not configured correctly.")
             }
-            // These messages are meant for buyers.
+            // Stripe writes these messages for buyers.
             StripeError::Refused(Reason { status: 402, ref message, .. }) if !message.is_empty() => {
                 Self::new(StatusCode::PAYMENT_REQUIRED, message.clone())
             }

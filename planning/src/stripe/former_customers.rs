@@ -20,10 +20,10 @@ use super::sync::escape_id;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// The time limit of one attempt: some calls of three seconds each.
-const ATTEMPT: Duration = Duration::from_secs(60);
-/// Lists of a hundred subscriptions in one attempt.
-const LISTS: usize = 10;
+/// Time limit of one attempt: several calls of three seconds each.
+const ATTEMPT_LIMIT: Duration = Duration::from_secs(60);
+/// Lists of a hundred subscriptions per attempt.
+const MAX_LISTS: usize = 10;
 
 static TABLE: Table = Table {
     name: "former customers",
@@ -47,8 +47,8 @@ static TABLE: Table = Table {
     on_retry: "",
     on_dead: "next_attempt_at = null",
     on_revive: "",
-    failed_message: "could not end the subscriptions of a deleted user at Stripe",
-    dead_message: "could not end the subscriptions of a deleted user at Stripe, and gave up: end them in Stripe's dashboard",
+    failed_message: "cannot end the subscriptions of a deleted user at Stripe",
+    dead_message: "cannot end the subscriptions of a deleted user at Stripe after the last attempt: end them in Stripe's dashboard",
     metrics: Metrics {
         done: "basalt_stripe_former_customers_done_total",
         failed: "basalt_stripe_former_customers_failed_total",
@@ -67,17 +67,17 @@ pub(crate) fn start(
 ) {
     let mut pauses = vec![Duration::from_secs(30), Duration::from_secs(300), HOUR, 6 * HOUR];
     pauses.extend([DAY; 7]);
-    // Events of a customer may come for a month.
+    // Stripe may send events of a customer for a month.
     let retention = vec![Retention { rows: "done_at is not null", since: "done_at", keep: 90 * DAY }];
-    let policy = Policy { concurrency: 1, pauses, time_limit: ATTEMPT, retention };
+    let policy = Policy { concurrency: 1, pauses, time_limit: ATTEMPT_LIMIT, retention };
     let worker =
         Worker::new(Queue::new(pool, &TABLE, None), SubscriptionEnder { stripe }, policy, tracker.clone());
-    // No event wakes it: polling every few seconds is soon enough.
+    // The worker only polls: every few seconds is often enough.
     let (_, events) = broadcast::channel(1);
     tracker.spawn(worker.run(events, shutdown));
 }
 
-/// The handler of the jobs.
+/// Ends everything of a former customer at Stripe.
 struct SubscriptionEnder {
     stripe: Arc<Stripe>,
 }
@@ -96,33 +96,33 @@ impl SubscriptionEnder {
     async fn end(&self, customer: &str, is_live: bool) -> Result<String, StripeError> {
         match (self.stripe.access()?.is_live(), is_live) {
             // Test customers do not pay.
-            (true, false) => return Ok("nothing was ended: a customer of the test mode".to_owned()),
+            (true, false) => return Ok("nothing ended: the customer belongs to test mode".to_owned()),
             (false, true) => {
-                return Err(StripeError::Unreachable("the key is not of the live mode".to_owned()));
+                return Err(StripeError::Unreachable("the key does not belong to live mode".to_owned()));
             }
             (true, true) | (false, false) => {}
         }
         let customer = escape_id(customer);
-        // Sessions first: one that is paid at this moment creates a subscription, which is in the list below.
+        // Sessions first: one that is being paid at this moment creates a subscription, which the list below includes.
         let sessions = format!("checkout/sessions?customer={customer}&status=open&limit=100");
         let mut expired = 0;
         for id in self.listed(&sessions).await? {
             let path = format!("checkout/sessions/{}/expire", escape_id(&id));
             match self.stripe.post_once(&path, Form::default()).await {
                 Ok(_) => expired += 1,
-                // It is complete or expired.
+                // The session is already complete or expired.
                 Err(StripeError::Refused(_)) => {}
                 Err(error) => return Err(error),
             }
         }
         let subscriptions = format!("subscriptions?customer={customer}&limit=100");
         let mut canceled = 0;
-        for _ in 0..LISTS {
-            let running = self.listed(&subscriptions).await?;
-            if running.is_empty() {
-                return Ok(format!("{canceled} subscriptions and {expired} checkout sessions were ended"));
+        for _ in 0..MAX_LISTS {
+            let active = self.listed(&subscriptions).await?;
+            if active.is_empty() {
+                return Ok(format!("ended {canceled} subscriptions and {expired} checkout sessions"));
             }
-            for id in running {
+            for id in active {
                 match self.stripe.delete(&format!("subscriptions/{}", escape_id(&id)), BACKGROUND).await {
                     Ok(_) => canceled += 1,
                     Err(error) if error.is_missing() => {}
@@ -130,10 +130,10 @@ impl SubscriptionEnder {
                 }
             }
         }
-        Err(StripeError::Unreachable("it lists more and more subscriptions".to_owned()))
+        Err(StripeError::Unreachable("it keeps listing further subscriptions".to_owned()))
     }
 
-    /// Ids of the objects in a list that have not ended; none if Stripe does not have the customer.
+    /// Ids of objects in a list that have not ended; empty if Stripe does not have the customer.
     async fn listed(&self, path: &str) -> Result<Vec<String>, StripeError> {
         self.stripe.pace().await;
         let list = match self.stripe.get(path, BACKGROUND).await {
@@ -143,10 +143,10 @@ impl SubscriptionEnder {
         };
         let data = list.get("data").and_then(Value::as_array);
         let data = data.ok_or_else(|| StripeError::Unreachable("its response is not a list".to_owned()))?;
-        let runs = |object: &&Value| {
+        let is_active = |object: &&Value| {
             let status = object.get("status").and_then(Value::as_str).and_then(SubscriptionStatus::parse);
             !status.is_some_and(SubscriptionStatus::has_ended)
         };
-        Ok(data.iter().filter(runs).filter_map(|object| objects::id(object.get("id"))).collect())
+        Ok(data.iter().filter(is_active).filter_map(|object| objects::id(object.get("id"))).collect())
     }
 }

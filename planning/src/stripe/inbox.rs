@@ -1,5 +1,5 @@
-//! The inbox of webhooks: an event is stored once, then applied by a job, which the request starts and waits for (functions.md 3.17.2). If
-//! the server dies in between, the row is due, or its lease expires.
+//! The inbox of webhooks: an event is stored once, then applied by a job that the request starts and waits for (functions.md 3.17.2). If the
+//! server crashes in between, the job is due again, or its lease expires.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,19 +19,19 @@ use super::client::Stripe;
 use super::processor::{FailureReason, Processor, Replay};
 use crate::STATEMENT_LIMIT;
 
-/// Deliveries that are stored at once, and how long others wait for a permit.
-const STORING: usize = 64;
+/// Deliveries stored concurrently, and how long others wait for a permit.
+const STORE_PERMITS: usize = 64;
 const PERMIT_WAIT: Duration = Duration::from_secs(5);
-/// Events that are processed at once.
+/// Events processed concurrently.
 const CONCURRENCY: usize = 4;
-/// How long a delivery waits for a slot among those: in a burst, it is answered before it is processed.
+/// How long a delivery waits for one of these slots; in a burst, the response is sent before the event is processed.
 const SLOT_WAIT: Duration = Duration::from_millis(500);
 /// How long a delivery waits in total.
 const DELIVERY_WAIT: Duration = Duration::from_secs(8);
-/// The time limit of one attempt; the lease is a little longer.
-const ATTEMPT: Duration = Duration::from_secs(20);
+/// Time limit of one attempt; the lease is slightly longer.
+const ATTEMPT_LIMIT: Duration = Duration::from_secs(20);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// How long an administrator waits for a replay.
+/// How long an administrator's replay request waits for the result.
 const REPLAY_WAIT: Duration = Duration::from_secs(20);
 static TABLE: Table = Table {
     name: "stripe events",
@@ -57,8 +57,8 @@ static TABLE: Table = Table {
     on_retry: "status = 'failed'",
     on_dead: "status = 'failed', next_attempt_at = null",
     on_revive: "status = 'pending'",
-    failed_message: "an event of Stripe could not be applied",
-    dead_message: "an event of Stripe was given up; an administrator can replay it",
+    failed_message: "cannot apply a Stripe event",
+    dead_message: "abandoned a Stripe event after the last attempt; an administrator can replay it",
     metrics: Metrics {
         done: "basalt_stripe_events_processed_total",
         failed: "basalt_stripe_events_failed_total",
@@ -71,7 +71,7 @@ static TABLE: Table = Table {
 /// The status of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventStatus {
-    /// Waits for its first or next attempt.
+    /// Waiting for its first or next attempt.
     Pending,
     /// Applied or ignored.
     Processed,
@@ -80,7 +80,7 @@ pub(crate) enum EventStatus {
 }
 
 impl EventStatus {
-    /// As in the table, and on the wire.
+    /// The value in the table and on the wire.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -94,29 +94,29 @@ impl EventStatus {
     }
 }
 
-/// The row of a delivered event before the delivery.
+/// What the inbox already had when an event was delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stored {
-    /// There was none.
+    /// No row; the event is new.
     New,
-    /// There was one. Its status may have become `pending`, because a failed event is retried at once.
+    /// A row. Its status is `pending` if the event had failed, because it is retried at once.
     Known(EventStatus),
 }
 
 /// Why a replay did not start, or how it failed.
 #[derive(Debug)]
 pub(crate) enum ReplayError {
-    /// There is no such event.
+    /// No such event.
     NotFound,
-    /// It was processed already.
+    /// The event has already been processed.
     Processed,
-    /// It is being processed.
+    /// The event is being processed.
     Busy,
-    /// It failed again.
+    /// The event failed again.
     Failed(Failure),
-    /// It continues in the background.
+    /// Processing continues in the background.
     TooSlow,
-    /// The database fails.
+    /// The database failed.
     Database(SessionError),
 }
 
@@ -126,7 +126,7 @@ impl From<SessionError> for ReplayError {
     }
 }
 
-/// The inbox.
+/// The inbox of Stripe's events.
 pub(crate) struct Inbox {
     billing: Billing,
     worker: Arc<Worker<Processor>>,
@@ -152,23 +152,23 @@ impl Inbox {
                 keep: 365 * DAY,
             },
         ];
-        let policy = Policy { concurrency: CONCURRENCY, pauses, time_limit: ATTEMPT, retention };
+        let policy = Policy { concurrency: CONCURRENCY, pauses, time_limit: ATTEMPT_LIMIT, retention };
         let queue = Queue::new(billing.pool.clone(), &TABLE, None);
         let processor = Processor { billing: billing.clone(), stripe };
         let worker = Worker::new(queue, processor, policy, tracker.clone());
         let (wake, events) = broadcast::channel(16);
         tracker.spawn(Arc::clone(&worker).run(events, shutdown));
-        Self { billing, worker, wake, permits: Semaphore::new(STORING) }
+        Self { billing, worker, wake, permits: Semaphore::new(STORE_PERMITS) }
     }
 
-    /// Stores an event unless it is stored already. `None`: too many are being stored at the moment.
+    /// Stores an event unless it is already stored. `None` if too many deliveries are being stored.
     pub(crate) async fn store(
         &self,
         id: &str,
         kind: &str,
         payload: &Value,
     ) -> Result<Option<Stored>, SessionError> {
-        // A failed event that Stripe sends again is retried at once; a processed or pending one does not change.
+        // Retry a failed event that Stripe sends again; do not change a processed or pending one.
         const STORE: &str = "\
 with stored as (
   insert into public.webhook_events (id, source, event_type, payload, event_created_at, next_attempt_at)
@@ -193,23 +193,23 @@ select exists (select from stored), exists (select from revived),
         Ok(Some(match (is_new, is_revived) {
             (true, _) => Stored::New,
             (false, true) => Stored::Known(EventStatus::Pending),
-            // Another delivery is storing it at this moment.
+            // Another delivery of the event is being stored at this moment.
             (false, false) => Stored::Known(status().unwrap_or(EventStatus::Pending)),
         }))
     }
 
-    /// Processes a stored event that is due. `None`: it got no slot, or takes too long; the worker continues with it.
+    /// Processes a stored event that is due. `None` if it got no slot or takes too long; the worker then continues with it.
     pub(crate) async fn process(&self, id: &str) -> Option<Outcome> {
         if let Ok(Ok(Some(outcome))) = timeout(DELIVERY_WAIT, self.worker.run_in_turn(id, SLOT_WAIT)).await {
             return Some(outcome);
         }
-        // Not NOTIFY: a burst of webhooks would flood every listener of the database. If this server dies, the worker of another one
-        // finds the row by polling.
+        // A local wake-up instead of NOTIFY: a burst of webhooks would flood every listener of the database. If this server crashes, another
+        // server's worker finds the row by polling.
         let _listening = self.wake.send(Event::Reconnected);
         None
     }
 
-    /// Processes a failed event again, with an administrator's hints, and waits for the result.
+    /// Processes a failed event again with an administrator's hints, and waits for the result.
     pub(crate) async fn replay(&self, id: &str, replay: &Replay) -> Result<(), ReplayError> {
         const BEGIN: &str = "\
 update public.webhook_events set status = 'pending', attempts = 0, next_attempt_at = now(), outcome = $2
@@ -231,14 +231,14 @@ where id = $1 and status = 'failed'";
                 return Err(ReplayError::Failed(failure));
             }
             Ok(Err(error)) => return Err(error.into()),
-            // Another worker holds its lease.
+            // Another worker holds the lease.
             Ok(Ok(None)) | Err(_) => {}
         }
         while Instant::now() < deadline {
             match self.status(id).await? {
                 Some((EventStatus::Processed, _)) => return Ok(()),
                 Some((EventStatus::Failed, error)) => {
-                    // The row has the message but not the reason: usually it is Stripe.
+                    // The row has the message but not the reason; Stripe is the most likely one.
                     let detail = error.unwrap_or_default();
                     return Err(ReplayError::Failed(FailureReason::Stripe.failure(detail)));
                 }

@@ -1,10 +1,10 @@
-//! The parts of Stripe's objects that are read (functions.md 3.17.4), in the shapes of its API since 2022: an endpoint keeps the version that
-//! it was created with, so a field may be in its old or its new place.
+//! Parses the parts of Stripe's objects that the app uses (functions.md 3.17.4), in every API version since 2022: an endpoint keeps the version
+//! that it was created with, so a field may be in its old or its new location.
 
 use serde_json::Value;
 use uuid::Uuid;
 
-/// The status of a subscription, by precedence: the smallest is shown when a user has several (functions.md 4.3).
+/// The status of a subscription, ordered by precedence: the smallest is shown if a user has several (functions.md 4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SubscriptionStatus {
     Active,
@@ -29,7 +29,7 @@ impl SubscriptionStatus {
         Self::IncompleteExpired,
     ];
 
-    /// As Stripe and our table write it.
+    /// The value at Stripe and in our table.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -73,18 +73,18 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// Reads one; `None` when it has no id or status.
+    /// Parses a subscription; `None` if it has no id or status.
     pub(crate) fn read(object: &Value) -> Option<Self> {
         let id = id(object.get("id"))?;
         let status = object.get("status")?.as_str()?;
         let status = SubscriptionStatus::parse(status).unwrap_or_else(|| {
-            tracing::warn!("unknown status of a subscription at Stripe; treating it as past_due");
+            tracing::warn!("unknown subscription status from Stripe; treating it as past_due");
             SubscriptionStatus::PastDue
         });
         let items = object.pointer("/items/data").and_then(Value::as_array);
         let first = items.and_then(|items| items.first());
-        let of_item = |item: &Value| seconds(item, "current_period_end");
-        let period = items.into_iter().flatten().filter_map(of_item).max();
+        let item_end = |item: &Value| seconds(item, "current_period_end");
+        let period = items.into_iter().flatten().filter_map(item_end).max();
         Some(Self {
             customer: self::id(object.get("customer")),
             status,
@@ -106,25 +106,25 @@ impl Subscription {
         })
     }
 
-    /// Whether it ends by itself, by either of the two fields of Stripe.
+    /// Whether the subscription will end by itself, according to either of Stripe's two fields.
     pub(crate) fn is_ending(&self) -> bool {
         self.cancel_at_period_end || (self.cancel_at.is_some() && !self.has_ended())
     }
 
-    /// Whether it can never become active again.
+    /// Whether the subscription can never become active again.
     pub(crate) fn has_ended(&self) -> bool {
         self.status.has_ended()
     }
 }
 
-/// An id, alone or in an expanded object.
+/// An id, given as a string or in an expanded object.
 pub(crate) fn id(value: Option<&Value>) -> Option<String> {
     let value = value?;
     let id = value.as_str().or_else(|| value.get("id")?.as_str())?;
     Some(id.to_owned()).filter(|id| !id.is_empty() && id.len() <= 255)
 }
 
-/// `metadata.user_id`.
+/// `metadata.user_id` of an object.
 pub(crate) fn user_in(object: &Value) -> Option<Uuid> {
     Uuid::parse_str(object.pointer("/metadata/user_id")?.as_str()?).ok()
 }
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_shapes_of_a_subscription_are_read() {
+    fn parses_both_versions_of_a_subscription() {
         let user = "0a0a0a0a-0000-4000-8000-000000000001";
         let new = json!({
             "id": "sub_1", "customer": {"id": "cus_1"}, "status": "active", "livemode": true,
@@ -169,15 +169,15 @@ mod tests {
         );
         let ended = json!({"id": "sub_1", "status": "canceled", "cancel_at": 30});
         assert!(!Subscription::read(&ended).unwrap().is_ending());
-        let strange = json!({"id": "sub_1", "status": "dreaming"});
-        assert_eq!(Subscription::read(&strange).unwrap().status, SubscriptionStatus::PastDue);
-        for nothing in [json!({}), json!({"id": 1, "status": "active"}), json!("x"), json!({"id": "sub_1"})] {
-            assert_eq!(Subscription::read(&nothing), None);
+        let unknown = json!({"id": "sub_1", "status": "dreaming"});
+        assert_eq!(Subscription::read(&unknown).unwrap().status, SubscriptionStatus::PastDue);
+        for invalid in [json!({}), json!({"id": 1, "status": "active"}), json!("x"), json!({"id": "sub_1"})] {
+            assert_eq!(Subscription::read(&invalid), None);
         }
     }
 
     #[test]
-    fn both_shapes_of_an_invoice_are_read() {
+    fn parses_both_versions_of_an_invoice() {
         let new = json!({"parent": {"subscription_details": {"subscription": "sub_1"}}});
         let old = json!({"subscription": {"id": "sub_1"}});
         for invoice in [new, old] {

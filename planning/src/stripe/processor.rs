@@ -1,4 +1,4 @@
-//! The handler of the inbox's jobs: applies an event (functions.md 3.17.3).
+//! Handles the inbox's jobs: applies an event (functions.md 3.17.3).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::sync::{SyncError, SyncTarget, sync};
 /// Why an event was not applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureReason {
-    /// Only a replay or a later event can help.
+    /// The event cannot be applied; only a replay or a later event can help.
     Unusable,
     /// Stripe failed or did not respond.
     Stripe,
@@ -25,23 +25,23 @@ pub(crate) enum FailureReason {
 }
 
 impl FailureReason {
-    /// As in the log.
+    /// The text in the log.
     const fn as_str(self) -> &'static str {
         match self {
             Self::Unusable => "the event cannot be applied",
-            Self::Stripe => "Stripe did not answer",
+            Self::Stripe => "Stripe did not respond",
             Self::Database => "the database failed",
         }
     }
 
     /// The reason of a failed job; `None` for failures of the worker itself, such as a timeout.
-    pub(crate) fn of(failure: &Failure) -> Option<Self> {
+    pub(crate) fn from_failure(failure: &Failure) -> Option<Self> {
         [Self::Unusable, Self::Stripe, Self::Database]
             .into_iter()
             .find(|reason| reason.as_str() == failure.reason)
     }
 
-    /// The failure of a job. All are retried: a later event may bring what is missing.
+    /// The failure of a job. Every failure is retried, because a later event may bring what is missing.
     pub(crate) fn failure(self, detail: String) -> Failure {
         Failure { detail, ..Failure::transient(self.as_str()) }
     }
@@ -50,8 +50,8 @@ impl FailureReason {
 /// Longest error message in a row.
 const MESSAGE_CHARS: usize = 500;
 
-/// Types of events by their object (functions.md 3.17.3). Stripe lists at most twenty types at once.
-const OF_SUBSCRIPTIONS: [&str; 8] = [
+/// The event types by object (functions.md 3.17.3). Stripe lists at most twenty types per request.
+const SUBSCRIPTION_EVENTS: [&str; 8] = [
     "customer.subscription.created",
     "customer.subscription.updated",
     "customer.subscription.deleted",
@@ -61,12 +61,12 @@ const OF_SUBSCRIPTIONS: [&str; 8] = [
     "customer.subscription.pending_update_expired",
     "customer.subscription.trial_will_end",
 ];
-const OF_SESSIONS: [&str; 3] = [
+const SESSION_EVENTS: [&str; 3] = [
     "checkout.session.completed",
     "checkout.session.async_payment_succeeded",
     "checkout.session.async_payment_failed",
 ];
-const OF_INVOICES: [&str; 4] = [
+const INVOICE_EVENTS: [&str; 4] = [
     "invoice.paid",
     "invoice.payment_failed",
     "invoice.payment_action_required",
@@ -74,12 +74,12 @@ const OF_INVOICES: [&str; 4] = [
 ];
 const CUSTOMER_DELETED: &str = "customer.deleted";
 
-/// The types of events that have an effect.
+/// The event types that have an effect.
 pub(crate) fn event_types() -> impl Iterator<Item = &'static str> {
-    OF_SUBSCRIPTIONS.into_iter().chain(OF_SESSIONS).chain(OF_INVOICES).chain([CUSTOMER_DELETED])
+    SUBSCRIPTION_EVENTS.into_iter().chain(SESSION_EVENTS).chain(INVOICE_EVENTS).chain([CUSTOMER_DELETED])
 }
 
-/// An administrator's hints for an event that is replayed. The row's `outcome` holds them until then.
+/// An administrator's hints for a replayed event, stored in the row's `outcome` until the event is processed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Replay {
     /// The administrator.
@@ -94,21 +94,21 @@ pub(crate) struct Replay {
     pub(crate) price_id: Option<String>,
 }
 
-/// The prefix of the `outcome` of an event that is being replayed.
+/// The prefix of `outcome` while an event is being replayed.
 const REPLAY: &str = "replay ";
 
 impl Replay {
-    /// As in the row.
+    /// The text stored in `outcome`.
     pub(crate) fn to_outcome(&self) -> String {
         format!("{REPLAY}{}", serde_json::to_string(self).unwrap_or_default())
     }
 
-    fn of_outcome(outcome: Option<&str>) -> Option<Self> {
+    fn from_outcome(outcome: Option<&str>) -> Option<Self> {
         serde_json::from_str(outcome?.strip_prefix(REPLAY)?).ok()
     }
 }
 
-/// The handler.
+/// Applies events to the payment tables.
 pub(crate) struct Processor {
     pub(crate) billing: Billing,
     pub(crate) stripe: Arc<Stripe>,
@@ -120,7 +120,7 @@ impl Handler for Processor {
         let payload: Value = job.row.try_get("payload").map_err(unreadable)?;
         let arrived: Timestamp = job.row.try_get("created_at").map_err(unreadable)?;
         let outcome: Option<String> = job.row.try_get("outcome").map_err(unreadable)?;
-        let replay = Replay::of_outcome(outcome.as_deref());
+        let replay = Replay::from_outcome(outcome.as_deref());
         let done = self.process(&job.key, &payload, arrived, replay.as_ref()).await;
         let outcome = done.map_err(|error| failure(&error))?;
         let outcome = match replay {
@@ -154,19 +154,19 @@ impl Processor {
             return Ok("ignored: other mode".to_owned());
         }
         let kind = payload.get("type").and_then(Value::as_str).unwrap_or_default();
-        let nothing = Value::Null;
-        let object = payload.pointer("/data/object").unwrap_or(&nothing);
-        let hinted = || replay.and_then(|replay| replay.subscription_id.clone());
+        let null = Value::Null;
+        let object = payload.pointer("/data/object").unwrap_or(&null);
+        let hint = || replay.and_then(|replay| replay.subscription_id.clone());
         let mut target = SyncTarget { event: Some(event), ..SyncTarget::default() };
         let subscription = match kind {
-            kind if OF_SUBSCRIPTIONS.contains(&kind) => {
+            kind if SUBSCRIPTION_EVENTS.contains(&kind) => {
                 let created = payload.get("created").and_then(Value::as_i64);
                 let created = created.and_then(|created| Timestamp::from_second(created).ok());
                 target.snapshot = Some((object, created));
                 target.is_deleted = kind == "customer.subscription.deleted";
                 objects::id(object.get("id"))
             }
-            kind if OF_SESSIONS.contains(&kind) => {
+            kind if SESSION_EVENTS.contains(&kind) => {
                 if object.get("mode").and_then(Value::as_str) != Some("subscription") {
                     return Ok("ignored: no subscription".to_owned());
                 }
@@ -174,7 +174,7 @@ impl Processor {
                 objects::id(object.get("subscription"))
             }
             "checkout.session.expired" => return Ok("noted".to_owned()),
-            kind if OF_INVOICES.contains(&kind) => subscription_of_invoice(object),
+            kind if INVOICE_EVENTS.contains(&kind) => subscription_of_invoice(object),
             CUSTOMER_DELETED => {
                 let Some(customer) = objects::id(object.get("id")) else {
                     return Err(SyncError::Unusable("The event has no customer".to_owned()));
@@ -184,7 +184,7 @@ impl Processor {
             }
             _ => return Ok("ignored".to_owned()),
         };
-        let Some(subscription) = subscription.or_else(hinted) else {
+        let Some(subscription) = subscription.or_else(hint) else {
             return match kind.starts_with("invoice.") || kind.starts_with("checkout.") {
                 true => Ok("ignored: no subscription".to_owned()),
                 false => Err(SyncError::Unusable("The event has no subscription".to_owned())),
@@ -198,7 +198,7 @@ impl Processor {
         sync(&self.billing, &self.stripe, &target).await.map(|synced| synced.as_str().to_owned())
     }
 
-    /// The user of a checkout session. Stores the session's customer as theirs.
+    /// The user of a checkout session. Also stores the session's customer as the user's.
     async fn user_of_session(&self, session: &Value, is_live: bool) -> Result<Option<Uuid>, SyncError> {
         let reference = session.get("client_reference_id").and_then(Value::as_str);
         let reference =
@@ -211,12 +211,12 @@ impl Processor {
         };
         let user = self.billing.owner(&candidates).await?;
         if let (Some(user), Some(customer)) = (user, customer) {
-            self.billing.keep_customer(user, is_live, &customer).await?;
+            self.billing.store_customer(user, is_live, &customer).await?;
         }
         Ok(user)
     }
 
-    /// The user in the hints: by the customer, else by a confirmed address.
+    /// The user named by the hints: by customer, else by confirmed address.
     async fn user_of_replay(&self, replay: &Replay) -> Result<Option<Uuid>, SyncError> {
         let candidates =
             OwnerCandidates { customer: replay.customer_id.as_deref(), ..OwnerCandidates::default() };

@@ -1,5 +1,5 @@
-//! Stripe's signature of a webhook (functions.md 3.17.1). It covers the received bytes: Stripe's JSON is pretty-printed, and any change breaks
-//! the signature.
+//! Verifies the signature of a webhook (functions.md 3.17.1). It covers the received bytes: Stripe's JSON is pretty-printed, and any
+//! reformatting breaks the signature.
 
 use aws_lc_rs::hmac;
 use secrecy::{ExposeSecret, SecretString};
@@ -10,14 +10,14 @@ const TOLERANCE: i64 = 300;
 /// Why a signature is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SignatureError {
-    /// None of the secrets made it.
+    /// No secret matches.
     NoMatch,
-    /// Its time is too old, or in the future.
+    /// The timestamp is outside of the tolerance.
     Time,
 }
 
-/// Checks `Stripe-Signature`. While a secret is rolled, there are several secrets here and several signatures in a delivery: one match
-/// suffices. A blank secret never matches: anyone could sign with it.
+/// Verifies `Stripe-Signature`. While a secret is being rolled, there are several secrets and several signatures; one match
+/// suffices. A blank secret never matches, because anyone could sign with it.
 ///
 /// # Errors
 /// See [`SignatureError`].
@@ -42,11 +42,11 @@ pub(crate) fn verify(
     signed.extend_from_slice(time.as_bytes());
     signed.push(b'.');
     signed.extend_from_slice(body);
-    let fits = secrets.iter().filter(|secret| !is_empty(secret)).any(|secret| {
+    let matches = secrets.iter().filter(|secret| !is_empty(secret)).any(|secret| {
         let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose_secret().as_bytes());
         signatures.iter().any(|signature| hmac::verify(&key, &signed, signature).is_ok())
     });
-    if !fits {
+    if !matches {
         return Err(SignatureError::NoMatch);
     }
     let age = time.parse().ok().and_then(|time: i64| now.checked_sub(time)).ok_or(SignatureError::Time)?;
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn one_signature_of_one_secret_suffices() {
+    fn one_matching_signature_suffices() {
         let (old, new) = (sign("whsec_old", "1700000000", BODY), sign("whsec_new", "1700000000", BODY));
         let zero = "0".repeat(64);
         for header in [
@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_of_another_implementation_fits() {
-        // HMAC-SHA256("key", "1.The quick brown fox"), computed apart from this code with Python's hmac.
+    fn verifies_signature_of_another_implementation() {
+        // HMAC-SHA256("key", "1.The quick brown fox"), computed independently with Python's hmac.
         let header = "t=1,v1=1ef269d2a2a1f8d397e0e25c3e3013fb5687509234565e6e49ea45a138768457";
         assert_eq!(verify(header, b"The quick brown fox", &secrets(&["key"]), 1), Ok(()));
     }
 
     #[test]
-    fn anything_else_is_forged() {
+    fn rejects_forged_signatures() {
         let right = sign("whsec_a", "1700000000", BODY);
         let secrets = secrets(&["whsec_a"]);
         for header in [

@@ -1,4 +1,4 @@
-//! Brings the row of a subscription up to date with Stripe (functions.md 3.17.5). Every event has this effect and no other.
+//! Updates the row of a subscription from Stripe (functions.md 3.17.5). This is the only effect of every event.
 
 use basalt_pg::session::SessionError;
 use jiff::Timestamp;
@@ -10,13 +10,13 @@ use super::client::{BACKGROUND, Stripe};
 use super::error::StripeError;
 use super::objects::{Subscription, user_in};
 
-/// A subscription to bring up to date.
+/// A subscription to update.
 #[derive(Debug, Default)]
 pub(crate) struct SyncTarget<'a> {
     pub(crate) subscription: String,
-    /// The event that triggers it.
+    /// The event that triggers the update.
     pub(crate) event: Option<&'a str>,
-    /// When the event arrived: a state that was fetched later suffices. `None` fetches in any case.
+    /// When the event arrived; a state fetched later is recent enough. `None` always fetches.
     pub(crate) arrived: Option<Timestamp>,
     /// The subscription in the event, and when Stripe created the event.
     pub(crate) snapshot: Option<(&'a Value, Option<Timestamp>)>,
@@ -24,18 +24,18 @@ pub(crate) struct SyncTarget<'a> {
     pub(crate) is_deleted: bool,
     /// The user of the checkout session.
     pub(crate) in_session: Option<Uuid>,
-    /// The user that an administrator names.
+    /// The user selected by an administrator.
     pub(crate) named: Option<Uuid>,
 }
 
-/// The result.
+/// The result of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SyncOutcome {
     /// Stripe's state is stored.
     Applied,
     /// A newer state was stored already.
     Stale,
-    /// The state was fetched after the event had arrived.
+    /// The stored state was fetched after the event arrived.
     AlreadyFetched,
     /// Applied; the user has another subscription that has not ended.
     Duplicate,
@@ -48,21 +48,21 @@ impl SyncOutcome {
         match self {
             Self::Applied => "applied",
             Self::Stale => "stale",
-            Self::AlreadyFetched => "applied: Stripe was asked after this event had arrived",
+            Self::AlreadyFetched => "applied: the state was fetched after this event arrived",
             Self::Duplicate => "duplicate subscription",
             Self::UserDeleted => "ignored: the user was deleted",
         }
     }
 }
 
-/// Why a subscription was not brought up to date.
+/// Why a subscription was not updated.
 #[derive(Debug)]
 pub(crate) enum SyncError {
-    /// The database fails.
+    /// The database failed.
     Database(SessionError),
-    /// Stripe fails; a sentence.
+    /// Stripe failed; the text says how.
     Stripe(String),
-    /// The event cannot be applied; a sentence. Only a replay or a later event can help.
+    /// The event cannot be applied; only a replay or a later event can help.
     Unusable(String),
 }
 
@@ -89,7 +89,7 @@ pub(crate) async fn sync(
     let waited = tokio::time::Instant::now();
     stripe.pace().await;
     if waited.elapsed() > std::time::Duration::from_millis(5) {
-        // Another event of this subscription may have fetched it meanwhile.
+        // Another event of this subscription may have fetched it in the meantime.
         before = billing.begin_fetch(id).await?;
         if is_covered(before.state_as_of) {
             return Ok(SyncOutcome::AlreadyFetched);
@@ -103,7 +103,7 @@ pub(crate) async fn sync(
             (canceled(snapshot), before.now, true)
         }
         (Err(error), _) if error.is_missing() => {
-            let reason = "Stripe has no such subscription: is the key another account's?";
+            let reason = "Stripe has no such subscription; check that the key belongs to the same account";
             return Err(SyncError::Unusable(format!("{reason} ({id})")));
         }
         (Err(StripeError::Unreachable(_) | StripeError::Busy), Some((snapshot, Some(created)))) => {
@@ -115,16 +115,16 @@ pub(crate) async fn sync(
     };
     let state = Subscription::read(&object)
         .ok_or_else(|| SyncError::Unusable(format!("Stripe's response about {id} is not a subscription")))?;
-    let Some(applied) = write_down(billing, stripe, target, &state, as_of).await? else {
+    let Some(applied) = store_state(billing, stripe, target, &state, as_of).await? else {
         return Ok(SyncOutcome::UserDeleted);
     };
     match (applied.is_applied, is_fetched) {
-        // Two snapshots of one second cannot be ordered: another attempt fetches the state.
+        // Two snapshots from the same second cannot be ordered, so fail: the next attempt fetches the state.
         (true, false) => Err(SyncError::Stripe(
-            "Stripe cannot be reached: the state that the event holds is in force until then".to_owned(),
+            "Stripe cannot be reached; the state from the event applies until the next attempt".to_owned(),
         )),
         (false, false) => {
-            Err(SyncError::Stripe("Stripe cannot be reached, and the event is an old one".to_owned()))
+            Err(SyncError::Stripe("Stripe cannot be reached, and the event is outdated".to_owned()))
         }
         (true, true) if applied.has_another => Ok(SyncOutcome::Duplicate),
         (true, true) => Ok(SyncOutcome::Applied),
@@ -132,8 +132,8 @@ pub(crate) async fn sync(
     }
 }
 
-/// Stores Stripe's state as of a time. `None`: the user was deleted, and their subscriptions are being ended.
-pub(crate) async fn write_down(
+/// Stores Stripe's state as of a time. `None` if the user was deleted; their subscriptions are then ended.
+pub(crate) async fn store_state(
     billing: &Billing,
     stripe: &Stripe,
     target: &SyncTarget<'_>,
@@ -149,7 +149,7 @@ pub(crate) async fn write_down(
         };
     };
     let applied = match billing.apply(user, state, as_of, target.event).await {
-        // The account was just deleted.
+        // The account was deleted a moment ago.
         Err(SessionError::Postgres(error)) if error.code == "23503" => {
             return Err(SyncError::Unusable(no_user(state)));
         }
@@ -210,7 +210,7 @@ fn canceled(snapshot: &Value) -> Value {
     object
 }
 
-/// Escapes an id for a path: Stripe's ids need no escape, one in an event might.
+/// Escapes an id for a path. Stripe's own ids need no escaping, but an id in a forged event might.
 pub(crate) fn escape_id(id: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     id.bytes()

@@ -1,4 +1,4 @@
-//! What of a project is to be applied, from its files and what the database says of them. Pure.
+//! Decides what to apply, from a project's files and the database's records. Pure.
 
 use std::collections::HashMap;
 
@@ -6,23 +6,23 @@ use super::{MigrateOptions, Report};
 use crate::error::ProjectError;
 use crate::folder::{File, Files, Kind};
 
-/// Kind and checksum by path; without a checksum it is a seed that waits for its turn.
+/// Kind and checksum by path; an entry without a checksum is a pending seed.
 pub(super) type Applied = HashMap<String, (String, Option<String>)>;
 
-/// What is to be done.
+/// The files to apply.
 #[derive(Debug, Default)]
 pub(super) struct Plan<'a> {
     pub(super) migrations: Vec<&'a File>,
     pub(super) policies: Vec<&'a File>,
     pub(super) seed: Option<&'a File>,
-    /// The database has none of this project's migrations yet.
+    /// Whether the database has none of this project's migrations.
     pub(super) is_new: bool,
     missing: Vec<String>,
 }
 
 impl<'a> Plan<'a> {
     /// # Errors
-    /// A file was changed after it had been applied, or comes before one that has been.
+    /// A file was changed after being applied, or precedes an applied one.
     pub(super) fn make(
         files: &'a Files,
         applied: &Applied,
@@ -127,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unchanged_project_has_nothing_to_do() {
+    fn unchanged_project_has_nothing_to_do() {
         let files = files();
         assert!(plan(&files, &applied(&everything()), NEW).unwrap().is_empty());
     }
 
     #[test]
-    fn one_changed_policy_runs_them_all_and_a_new_migration_does_too() {
+    fn any_change_reapplies_all_policies() {
         let mut files = files();
         let known = applied(&everything());
         files.policies[0].sha256 = "p2".to_owned();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_migration_and_a_late_one_are_named() {
+    fn changed_and_out_of_order_migrations_fail() {
         let files = files();
         let mut known = everything();
         known[0].2 = Some("other");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_runs_once_and_survives_a_crash_before_it() {
+    fn seed_runs_once_even_after_a_crash() {
         let files = files();
         let mut known = everything();
         let due = |known: &[_], options| plan(&files, &applied(known), options).unwrap().seed.is_some();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_gone_are_reported() {
+    fn missing_files_are_reported() {
         let files = files();
         let mut known = everything();
         known.push(("migrations/0003_c.sql", "migration", Some("c")));

@@ -1,15 +1,15 @@
-//! A policy's condition as PostgreSQL prints it, read just far enough to see calls and comparisons.
+//! Tokenises a policy's condition, as printed by PostgreSQL, enough to find calls and comparisons.
 
-/// Functions that answer the same for every row of a request.
-const OF_THE_REQUEST: [&str; 7] =
+/// Functions whose result is the same for every row of a request.
+const CONSTANT_PER_REQUEST: [&str; 7] =
     ["auth.uid", "auth.jwt", "auth.role", "auth.email", "current_setting", "is_admin", "public.is_admin"];
 
-/// The words, strings and signs of a condition.
+/// The tokens of a condition.
 #[derive(Debug)]
 pub(super) struct Expression<'a>(Vec<&'a str>);
 
 impl<'a> Expression<'a> {
-    pub(super) fn read(mut text: &'a str) -> Self {
+    pub(super) fn parse(mut text: &'a str) -> Self {
         let mut tokens = Vec::new();
         loop {
             text = text.trim_start();
@@ -31,12 +31,12 @@ impl<'a> Expression<'a> {
         }
     }
 
-    /// Functions of the request that are not alone in a `( SELECT … )`: PostgreSQL calls them for each row. A select with
-    /// a FROM may depend on the row, so what it calls counts.
+    /// Calls of functions that are constant per request outside of a lone `( SELECT … )`: PostgreSQL evaluates these for each row. A
+    /// select with a FROM may depend on the row, so calls in it count.
     pub(super) fn calls_per_row(&self) -> Vec<&'a str> {
         let mut found = Vec::new();
         for (at, name) in self.0.iter().enumerate() {
-            let is_call = self.0.get(at + 1) == Some(&"(") && OF_THE_REQUEST.contains(name);
+            let is_call = self.0.get(at + 1) == Some(&"(") && CONSTANT_PER_REQUEST.contains(name);
             if is_call && !self.is_in_lone_select(at) && !found.contains(name) {
                 found.push(*name);
             }
@@ -58,7 +58,7 @@ impl<'a> Expression<'a> {
         false
     }
 
-    /// Whether the select that begins here has a FROM of its own.
+    /// Whether the select that starts here has its own FROM.
     fn has_from(&self, start: usize) -> bool {
         let mut depth = 0_i32;
         for token in self.0.iter().skip(start) {
@@ -73,8 +73,8 @@ impl<'a> Expression<'a> {
         false
     }
 
-    /// Whether rows are found by this column: it is compared for equality, and not with a constant.
-    pub(super) fn looks_up(&self, column: &str) -> bool {
+    /// Whether the condition searches rows by this column: it compares the column for equality with a value that is not a constant.
+    pub(super) fn searches_by(&self, column: &str) -> bool {
         let is_column = |token: &&str| {
             let name = token.rsplit('.').next().unwrap_or(token);
             name == column || name.trim_matches('"') == column
@@ -99,8 +99,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_alone_in_a_select_is_made_once() {
-        let calls = |text| Expression::read(text).calls_per_row().join(" ");
+    fn call_in_lone_select_is_evaluated_once() {
+        let calls = |text| Expression::parse(text).calls_per_row().join(" ");
         for once in [
             "(user_id = ( SELECT auth.uid() AS uid))",
             "(plan_id = ANY (ARRAY( SELECT app_private.my_plans() AS my_plans)))",
@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_is_compared_with_a_value_of_the_request_looks_rows_up() {
-        let looks_up = |text, column| Expression::read(text).looks_up(column);
-        assert!(looks_up("(user_id = ( SELECT auth.uid() AS uid))", "user_id"));
-        assert!(looks_up("(plan_id = ANY (ARRAY( SELECT f() AS f)))", "plan_id"));
-        assert!(looks_up("(auth.uid() = m.user_id)", "user_id"), "from the right as well");
-        assert!(!looks_up("(bucket_id = 'files'::text)", "bucket_id"));
-        assert!(!looks_up("(active OR ( SELECT is_admin() AS is_admin))", "active"));
-        assert!(!looks_up("(role <> 'owner'::text)", "role"));
+    fn equality_with_a_request_value_searches_by_column() {
+        let searches_by = |text, column| Expression::parse(text).searches_by(column);
+        assert!(searches_by("(user_id = ( SELECT auth.uid() AS uid))", "user_id"));
+        assert!(searches_by("(plan_id = ANY (ARRAY( SELECT f() AS f)))", "plan_id"));
+        assert!(searches_by("(auth.uid() = m.user_id)", "user_id"), "on the right side as well");
+        assert!(!searches_by("(bucket_id = 'files'::text)", "bucket_id"));
+        assert!(!searches_by("(active OR ( SELECT is_admin() AS is_admin))", "active"));
+        assert!(!searches_by("(role <> 'owner'::text)", "role"));
     }
 }

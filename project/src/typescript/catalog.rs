@@ -1,4 +1,4 @@
-//! What types are made of, as the catalog has it: relations with columns and keys, functions, enums and composite types.
+//! The catalog data for generated types: relations with columns and keys, functions, enums and composite types.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,7 @@ use super::order::by_name;
 use super::relationships::{ForeignKey, Relationship, relationships};
 use crate::error::ProjectError;
 
-/// A relation as clients see it.
+/// A table or view that clients can use.
 #[derive(Debug)]
 pub(super) struct Relation {
     pub(super) schema: String,
@@ -17,7 +17,7 @@ pub(super) struct Relation {
     pub(super) is_view: bool,
     pub(super) can_insert: bool,
     pub(super) can_update: bool,
-    /// By name.
+    /// Sorted by name.
     pub(super) columns: Vec<Column>,
     pub(super) relationships: Vec<Relationship>,
 }
@@ -37,15 +37,15 @@ pub(super) struct Column {
 pub(super) struct Type {
     pub(super) schema: String,
     pub(super) name: String,
-    /// The relation whose rows it describes; 0 for others.
+    /// The relation whose rows it describes, or 0.
     pub(super) relation: u32,
-    /// What an array holds; 0 for others.
+    /// The element type of an array, or 0.
     pub(super) element: u32,
-    /// As SQL writes it.
+    /// The type's SQL name.
     pub(super) format: String,
-    /// Of an enum.
+    /// The labels of an enum.
     pub(super) labels: Vec<String>,
-    /// Of a composite type: names and types.
+    /// Names and types of a composite type's attributes.
     pub(super) attributes: Vec<(String, u32)>,
 }
 
@@ -53,14 +53,14 @@ pub(super) struct Type {
 pub(super) struct Function {
     pub(super) schema: String,
     pub(super) name: String,
-    /// What a caller gives, by name.
+    /// Input arguments, sorted by name.
     pub(super) inputs: Vec<Input>,
-    /// The columns of `returns table`, by name.
+    /// The columns of `returns table`, sorted by name.
     pub(super) table: Vec<(String, u32)>,
-    /// The type of the only argument, inputs and outputs counted.
+    /// The type of the only argument, counting inputs and outputs.
     pub(super) only_argument: Option<u32>,
     pub(super) returns: u32,
-    /// The relation whose rows it returns; 0 for others.
+    /// The relation whose rows it returns, or 0.
     pub(super) returned_relation: u32,
     pub(super) is_set: bool,
     pub(super) has_many_rows: bool,
@@ -75,14 +75,14 @@ pub(super) struct Input {
     pub(super) has_default: bool,
 }
 
-/// Everything of the chosen schemas, and every type.
+/// The objects of the selected schemas, and all types.
 #[derive(Debug)]
 pub(super) struct Catalog {
-    /// By name.
+    /// Sorted by name.
     pub(super) schemas: Vec<String>,
     pub(super) relations: HashMap<u32, Relation>,
     pub(super) types: HashMap<u32, Type>,
-    /// By name, overloads by their arguments.
+    /// Sorted by name; overloads by their arguments.
     pub(super) functions: Vec<Function>,
 }
 
@@ -133,7 +133,7 @@ impl Catalog {
         Ok(Self { schemas: names, relations, types, functions })
     }
 
-    /// The tables, or the views, of a schema, by name.
+    /// The tables or views of a schema, sorted by name.
     pub(super) fn relations_of(&self, schema: &str, are_views: bool) -> Vec<(u32, &Relation)> {
         let mut relations: Vec<(u32, &Relation)> = self
             .relations
@@ -145,7 +145,7 @@ impl Catalog {
         relations
     }
 
-    /// The enums and composite types of a schema, by name.
+    /// The enums and composite types of a schema, sorted by name.
     pub(super) fn types_of(&self, schema: &str) -> Vec<&Type> {
         let mut types: Vec<&Type> = self
             .types
@@ -156,7 +156,7 @@ impl Catalog {
         types
     }
 
-    /// The type, where it describes rows.
+    /// The type, if it describes rows.
     pub(super) fn row_type(&self, oid: u32) -> Option<&Type> {
         self.types.get(&oid).filter(|kind| kind.relation != 0)
     }
@@ -224,7 +224,7 @@ fn function(row: &Row) -> Result<Function, ProjectError> {
         let name = names.as_ref().and_then(|names| names.get(index)).cloned().unwrap_or_default();
         match modes.as_ref().and_then(|modes| modes.get(index)).map(String::as_str) {
             None | Some("i" | "b" | "v") => {
-                // Defaults belong to the last inputs.
+                // Only trailing inputs can have defaults.
                 let position = i32::try_from(inputs.len()).unwrap_or(i32::MAX);
                 inputs.push(Input { name, kind, has_default: position >= input_count - default_count });
             }

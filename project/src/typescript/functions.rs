@@ -1,12 +1,12 @@
-//! Functions that clients call with `rpc()`, and those that act as columns or relations of a row.
+//! Types of functions that clients call with `rpc()`, and of functions that act as columns or relationships of a row.
 
 use super::catalog::{Catalog, Function, Input, Relation};
 use super::print::{Lines, Ts, property, quoted, typescript};
 
-/// json, jsonb, text: what the API passes to a function without argument names.
+/// json, jsonb, text: the types that the API passes to a function without argument names.
 const UNNAMED: [u32; 3] = [114, 3802, 25];
 
-/// The functions of a schema, overloads beside each other.
+/// Prints the functions of a schema; overloads form a union.
 pub(super) fn print(lines: &mut Lines, catalog: &Catalog, schema: &str) {
     let functions: Vec<&Function> = catalog
         .functions
@@ -29,33 +29,33 @@ pub(super) fn print(lines: &mut Lines, catalog: &Catalog, schema: &str) {
     }
 }
 
-/// Whether the schema has a function to show.
+/// Whether the schema has a callable function.
 pub(super) fn any(catalog: &Catalog, schema: &str) -> bool {
     catalog.functions.iter().any(|function| function.schema == schema && is_callable(catalog, function))
 }
 
-/// Functions of one argument, this relation's row: columns that are computed. Names and types.
+/// Computed columns: functions whose only argument is a row of this relation. Yields names and types.
 pub(super) fn computed<'a>(
     catalog: &'a Catalog,
     relation: u32,
-    of: &'a Relation,
+    row: &'a Relation,
 ) -> impl Iterator<Item = (&'a str, Returned)> {
     catalog.functions.iter().filter_map(move |function| {
         let [input] = function.inputs.as_slice() else { return None };
         let takes_row = catalog.row_type(input.kind).is_some_and(|kind| kind.relation == relation);
-        (takes_row && function.schema == of.schema)
+        (takes_row && function.schema == row.schema)
             .then(|| (function.name.as_str(), returned(catalog, function)))
     })
 }
 
-/// What a function gives: an object whose members are listed, or a type.
+/// A function's result: an object with members, or a type.
 #[derive(Debug)]
 pub(super) enum Returned {
     Object(Vec<(String, Ts)>),
     Type(Ts),
 }
 
-/// The API calls functions by argument names; without names only a single JSON, text or row.
+/// The API calls functions by argument names; without names, only with a single JSON, text or row argument.
 fn is_callable(catalog: &Catalog, function: &Function) -> bool {
     let is_unnamed = |input: &Input| input.name.is_empty();
     if !function.inputs.iter().any(is_unnamed) {
@@ -92,7 +92,7 @@ fn returned(catalog: &Catalog, function: &Function) -> Returned {
     }
 }
 
-/// The name of the relation, or composite type, whose rows a function returns.
+/// The name of the relation or composite type whose rows a function returns.
 fn returned_relation<'a>(catalog: &'a Catalog, function: &Function) -> Option<&'a str> {
     if function.returned_relation == 0 {
         return None;
@@ -101,7 +101,7 @@ fn returned_relation<'a>(catalog: &'a Catalog, function: &Function) -> Option<&'
     relation.or_else(|| catalog.row_type(function.returns).map(|kind| kind.name.as_str()))
 }
 
-/// What postgrest-js reads to embed what a function returns.
+/// What postgrest-js needs to embed a function's result.
 struct Embedding<'a> {
     from: &'a str,
     to: &'a str,
@@ -120,7 +120,7 @@ fn embedding<'a>(catalog: &'a Catalog, function: &Function) -> Option<Embedding<
     })
 }
 
-/// `{ Args: …; Returns: … }`, on one line when it fits.
+/// Prints `{ Args: …; Returns: … }`, on one line if it fits.
 fn signature(lines: &mut Lines, catalog: &Catalog, function: &Function, overloads: &[&Function], head: &str) {
     let inputs: Vec<(String, Ts)> = function
         .inputs
@@ -133,7 +133,7 @@ fn signature(lines: &mut Lines, catalog: &Catalog, function: &Function, overload
     let flat_inputs: Vec<String> =
         inputs.iter().map(|(name, kind)| format!("{name}: {}", kind.flat())).collect();
     let arguments = if inputs.is_empty() {
-        // Not `never`: postgrest-js takes functions whose Args are never for computed columns.
+        // Not `never`: postgrest-js treats functions with `Args: never` as computed columns.
         "Record<PropertyKey, never>".to_owned()
     } else {
         format!("{{ {} }}", flat_inputs.join("; "))
@@ -185,7 +185,7 @@ fn with_suffix(kind: &Ts, suffix: &str) -> String {
     if suffix.is_empty() { kind.flat() } else { Ts::array_of(kind).flat() }
 }
 
-/// Overloads between which the API cannot choose, in its own words.
+/// The API's error message if it cannot choose between overloads.
 fn conflict(catalog: &Catalog, function: &Function, overloads: &[&Function]) -> Option<String> {
     let type_name = |oid: u32| catalog.types.get(&oid).map_or("unknown", |kind| kind.name.as_str());
     let full_name = format!("{}.{}", function.schema, function.name);
@@ -219,7 +219,7 @@ fn conflict(catalog: &Catalog, function: &Function, overloads: &[&Function]) -> 
     ))
 }
 
-/// A function of a row that returns no relation is a column, and cannot be called.
+/// The API's error message for a computed column, which cannot be called.
 fn row_without_relation(catalog: &Catalog, function: &Function) -> Option<String> {
     let [only] = function.inputs.as_slice() else { return None };
     let takes_row = only.name.is_empty() && catalog.row_type(only.kind).is_some();

@@ -1,10 +1,10 @@
-//! TypeScript's words for PostgreSQL's types, and their layout: two spaces, 80 columns.
+//! TypeScript types for PostgreSQL types, and their layout: indented by two spaces, 80 columns wide.
 
 use super::catalog::{Catalog, Type};
 
 const WIDTH: usize = 80;
 
-/// A type as alternatives: `string | null` has two.
+/// A union type: `string | null` has two alternatives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ts(Vec<String>);
 
@@ -24,7 +24,7 @@ impl Ts {
         }
     }
 
-    /// `Json` holds null already, and `unknown` everything.
+    /// Adds null unless the type includes it: `Json` and `unknown` do.
     pub(super) fn nullable(mut self, is_nullable: bool) -> Self {
         match (self.flat().as_str(), is_nullable) {
             ("Json", false) => Self::word("NonNullable<Json>"),
@@ -41,8 +41,7 @@ impl Ts {
     }
 }
 
-/// What a value of this PostgreSQL type is in JSON. Ranges, geometry and other types that JSON shows in forms of their own
-/// are `unknown`.
+/// The type of a PostgreSQL value in JSON. Ranges, geometric types and others with a special JSON form are `unknown`.
 pub(super) fn typescript(catalog: &Catalog, oid: u32) -> Ts {
     let Some(kind) = catalog.types.get(&oid) else { return Ts::unknown() };
     match kind.name.as_str() {
@@ -76,24 +75,24 @@ pub(super) fn typescript(catalog: &Catalog, oid: u32) -> Ts {
     }
 }
 
-/// The labels of an enum as alternatives.
+/// An enum's labels as a union type.
 pub(super) fn labels(kind: &Type) -> Ts {
     Ts(kind.labels.iter().map(|label| quoted(label)).collect())
 }
 
-/// A string literal; JSON's are TypeScript's.
+/// A string literal; JSON's syntax is valid TypeScript.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A property's name: bare where it is an identifier.
+/// A property name, quoted unless it is an identifier.
 pub(super) fn property(name: &str) -> String {
     let is_identifier = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '$')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$');
     if is_identifier { name.to_owned() } else { quoted(name) }
 }
 
-/// Lines under construction.
+/// Generated code, line by line.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     text: String,
@@ -107,14 +106,14 @@ impl Lines {
         self.text.push('\n');
     }
 
-    /// `head {` … `}tail`, what `body` writes indented between.
+    /// Writes `head {` … `}tail` around the indented `body`.
     pub(super) fn block(&mut self, head: &str, tail: &str, body: impl FnOnce(&mut Self)) {
         self.line(&format!("{head}{{"));
         self.indented(body);
         self.line(&format!("}}{tail}"));
     }
 
-    /// `name: [` … `]`.
+    /// Writes `name: [` … `]` around the indented `body`.
     pub(super) fn list(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
         self.line(&format!("{name}: ["));
         self.indented(body);
@@ -127,7 +126,7 @@ impl Lines {
         self.depth -= 1;
     }
 
-    /// `name: type`, one alternative to a line when it is too long for one.
+    /// Writes `name: type`, with one alternative per line if it is too long.
     pub(super) fn member(&mut self, name: &str, kind: &Ts) {
         let flat = format!("{name}: {}", kind.flat());
         if kind.0.len() == 1 || self.fits(&flat) {
@@ -141,7 +140,7 @@ impl Lines {
         });
     }
 
-    /// `name: [a, b]tail`, one element to a line when it is too long for one.
+    /// Writes `name: [a, b]tail`, with one element per line if it is too long.
     pub(super) fn array(&mut self, name: &str, elements: &[String], tail: &str) {
         let quoted: Vec<String> = elements.iter().map(|element| quoted(element)).collect();
         let flat = format!("{name}: [{}]{tail}", quoted.join(", "));
@@ -171,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_unions_and_lists_get_a_line_for_each_part() {
+    fn wraps_long_unions_and_lists() {
         let long = "x".repeat(50);
         let mut lines = Lines::default();
         lines.member("kind", &Ts(vec!["\"a\"".to_owned(), "null".to_owned()]));
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nulls_arrays_and_names_are_written_as_typescript_has_them() {
+    fn prints_nulls_arrays_and_property_names() {
         assert_eq!(Ts::word("string").nullable(true).flat(), "string | null");
         assert_eq!(Ts::word("Json").nullable(false).flat(), "NonNullable<Json>");
         assert_eq!(Ts::word("unknown").nullable(true).flat(), "unknown");

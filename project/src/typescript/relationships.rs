@@ -1,4 +1,4 @@
-//! The relationships that clients embed by: foreign keys, and what follows from them for views that show all columns
+//! Relationships that clients can embed: foreign keys, and those derived from them for views that contain all columns
 //! of a key.
 
 use std::collections::{BTreeMap, HashMap};
@@ -8,7 +8,7 @@ use basalt_pg::view_origins::ViewOrigins;
 use super::catalog::Relation;
 use super::order::by_name;
 
-/// A foreign key, columns by number.
+/// A foreign key, with column numbers.
 #[derive(Debug)]
 pub(super) struct ForeignKey {
     pub(super) name: String,
@@ -19,7 +19,7 @@ pub(super) struct ForeignKey {
     pub(super) is_one_to_one: bool,
 }
 
-/// One entry of `Relationships`.
+/// An entry of `Relationships`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Relationship {
     pub(super) key: String,
@@ -29,13 +29,13 @@ pub(super) struct Relationship {
     pub(super) referenced_columns: Vec<String>,
 }
 
-/// A relation with the names under which it shows a key's columns.
+/// A relation, and its names of a key's columns.
 struct Side {
     relation: u32,
     columns: Vec<String>,
 }
 
-/// For each relation its relationships to relations of the same schema, by key and relation.
+/// The relationships of each relation to relations of the same schema, sorted by key and relation.
 pub(super) fn relationships(
     relations: &HashMap<u32, Relation>,
     keys: &[ForeignKey],
@@ -87,7 +87,7 @@ fn names(relations: &HashMap<u32, Relation>, relation: u32, columns: &[i32]) -> 
     columns.iter().map(|number| Some(name(number)?.name.clone())).collect()
 }
 
-/// The ways in which a view shows all of these columns; several when it shows one of them twice.
+/// The ways in which a view exposes all of these columns; several if it exposes one of them twice.
 fn shown(
     relations: &HashMap<u32, Relation>,
     origins: &ViewOrigins,
@@ -96,13 +96,13 @@ fn shown(
     columns: &[i32],
 ) -> Vec<Side> {
     let ways = columns.iter().fold(vec![Vec::new()], |ways: Vec<Vec<i32>>, column| {
-        let places: Vec<i32> = origins
+        let positions: Vec<i32> = origins
             .of_view(view)
             .filter(|origin| origin.relation == table && origin.column == *column)
             .map(|origin| origin.position)
             .collect();
         ways.iter()
-            .flat_map(|way| places.iter().map(|place| way.iter().copied().chain([*place]).collect()))
+            .flat_map(|way| positions.iter().map(|position| way.iter().copied().chain([*position]).collect()))
             .collect()
     });
     let named = ways.iter().filter_map(|way| names(relations, view, way));

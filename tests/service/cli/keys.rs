@@ -45,12 +45,12 @@ async fn a_key_is_made_used_and_revoked() {
     );
     assert!(entry["expires_at"].is_string());
 
-    basalt(&server, &["keys", "revoke", "reports"]).failed("Say so with --yes");
+    basalt(&server, &["keys", "revoke", "reports"]).failed("Confirm with --yes");
     basalt(&server, &["keys", "revoke", "reports", "--yes"]).ok();
     until(&server, &key, 401).await;
     let refused = read(&server, &key).send().await;
     assert_eq!(refused.json(), json!({ "message": "Invalid API key", "hint": "Double check your API key." }));
-    basalt(&server, &["keys", "revoke", "reports", "--yes"]).failed("no active key reports");
+    basalt(&server, &["keys", "revoke", "reports", "--yes"]).failed("no active key matches reports");
     assert_eq!(api_keys(&basalt(&server, &["keys", "list", "--json"]).ok()).len(), 2);
     assert_eq!(api_keys(&basalt(&server, &["keys", "list", "--json", "--all"]).ok()).len(), 3);
 }
@@ -156,7 +156,7 @@ async fn signing_keys_are_rotated_and_revoked() {
     basalt(&server, &["keys", "revoke", &first, "--yes"]).failed("revoked");
     // A kid is base64url: one in 64 begins with a hyphen.
     for unknown in ["nobody", "-Yes", "--kid"] {
-        basalt(&server, &["keys", "revoke", unknown, "--yes"]).failed(&format!("no active key {unknown}"));
+        basalt(&server, &["keys", "revoke", unknown, "--yes"]).failed(&format!("no active key matches {unknown}"));
     }
 
     // The legacy keys go with their secret; the others stand for their roles all the same.

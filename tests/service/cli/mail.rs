@@ -67,18 +67,18 @@ async fn mails_that_were_given_up_are_listed_and_sent_again() {
     assert!(!whole.contains("verify?") && !whole.contains("token"), "{whole}");
 
     let id = bob["id"].to_string();
-    basalt(&server, &["mail", "retry", &id, "999999"]).failed("there is no mail 999999");
+    basalt(&server, &["mail", "retry", &id, "999999"]).failed("no waiting or abandoned mail has the id 999999");
     assert_eq!(listed(&server, &["dead"], 3).await.len(), 3, "all or nothing");
-    assert_eq!(basalt(&server, &["mail", "retry", &id]).ok().out, "1 mail goes out again\n");
+    assert_eq!(basalt(&server, &["mail", "retry", &id]).ok().out, "1 mail queued again\n");
     smtp.wait_for("bob@example.org").await;
     assert_eq!(listed(&server, &["sent"], 1).await[0]["to"], "bob@example.org");
-    basalt(&server, &["mail", "retry", &id]).failed("there is no mail");
+    basalt(&server, &["mail", "retry", &id]).failed("no waiting or abandoned mail");
 
-    assert_eq!(basalt(&server, &["mail", "retry", "--all"]).ok().out, "2 mails go out again\n");
+    assert_eq!(basalt(&server, &["mail", "retry", "--all"]).ok().out, "2 mails queued again\n");
     smtp.wait_for("ada@example.org").await;
     smtp.wait_for("eve@example.org").await;
     listed(&server, &["sent"], 3).await;
-    assert_eq!(basalt(&server, &["mail", "retry", "--all"]).ok().out, "0 mails go out again\n");
+    assert_eq!(basalt(&server, &["mail", "retry", "--all"]).ok().out, "0 mails queued again\n");
     assert_eq!(listed(&server, &[], 0).await, [] as [Value; 0]);
     for arguments in
         [["mail", "retry"].as_slice(), &["mail", "retry", "1", "--all"], &["mail", "list", "--state", "x"]]
@@ -105,7 +105,7 @@ async fn a_mail_that_waits_for_its_next_attempt_leaves_when_told_to() {
     };
     assert!(mail["next_attempt_at"].is_string() && mail["finished_at"].is_null(), "{mail}");
     // What was not given up is not meant by "all".
-    assert_eq!(basalt(&server, &["mail", "retry", "--all"]).ok().out, "0 mails go out again\n");
+    assert_eq!(basalt(&server, &["mail", "retry", "--all"]).ok().out, "0 mails queued again\n");
     basalt(&server, &["mail", "retry", &mail["id"].to_string()]).ok();
     smtp.wait_for("ada@example.org").await;
 }

@@ -24,12 +24,12 @@ async fn disabled_row_security_is_reported_and_restored() {
     assert_eq!(listed(&server).await[0]["name"], "secret.txt", "the harm that is to be prevented");
 
     let doctor = basalt(&server, &["doctor"]);
-    assert!(doctor.out.contains("FAIL  row security   off on storage.objects:"), "{}", doctor.out);
+    assert!(doctor.out.contains("FAIL  row security   disabled on storage.objects,"), "{}", doctor.out);
     let check = basalt(&server, &["policies", "check"]);
     let fault = "storage.objects: belongs to a service and has no row-level security";
     assert!(check.code == 1 && check.out.contains(fault), "{}{}", check.out, check.err);
 
-    let log = "row-level security was off on storage.objects";
+    let log = "row-level security was disabled on storage.objects";
     let restarted = Basalt::builder().database_url(&server.database().url()).expect_log(log).start().await;
     restarted.wait_for_log(log).await;
     assert_eq!(listed(&server).await, json!([]));

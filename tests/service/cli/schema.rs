@@ -7,9 +7,9 @@ use super::basalt;
 #[tokio::test]
 async fn policies_are_applied_checked_and_proven() {
     let server = Basalt::builder().app().start().await;
-    assert_eq!(basalt(&server, &["policies", "check"]).ok().out, "no faults found\n");
+    assert_eq!(basalt(&server, &["policies", "check"]).ok().out, "no problems found\n");
     let tested = basalt(&server, &["policies", "test"]).ok();
-    assert!(tested.out.ends_with(" checks, 0 not as stated\n"), "{}", tested.out);
+    assert!(tested.out.ends_with(" checks, 0 failed\n"), "{}", tested.out);
 
     server
         .database()
@@ -22,16 +22,16 @@ async fn policies_are_applied_checked_and_proven() {
     assert!(
         checked
             .out
-            .contains("public.plans: the database has, and the policy file has not: grant SELECT to anon"),
+            .contains("public.plans: only in the database, not in the policy file: grant SELECT to anon"),
         "{}",
         checked.out
     );
     let tested = basalt(&server, &["policies", "test"]);
     assert_eq!(tested.code, 1);
-    assert!(tested.out.contains("read the plan: visitor may, and should not"), "{}", tested.out);
+    assert!(tested.out.contains("read the plan: visitor is allowed but must not be"), "{}", tested.out);
 
-    assert!(basalt(&server, &["policies", "apply"]).ok().out.contains("policy files are applied"));
-    assert_eq!(basalt(&server, &["policies", "check"]).ok().out, "no faults found\n");
+    assert!(basalt(&server, &["policies", "apply"]).ok().out.contains(" policy files"));
+    assert_eq!(basalt(&server, &["policies", "check"]).ok().out, "no problems found\n");
 }
 
 #[tokio::test]
@@ -52,5 +52,5 @@ async fn types_are_printed_of_the_project_and_of_other_databases() {
         "{other}"
     );
     basalt(&server, &["gen", "types", "typescript", "--schema", "nowhere"])
-        .failed("the database has no schema nowhere");
+        .failed("schema nowhere does not exist in the database");
 }

@@ -56,11 +56,11 @@ async fn blobs_and_rows_are_compared_and_what_has_no_row_is_deleted() {
     assert!(shown.contains("object b/lost") && shown.contains(orphan) && !shown.contains(written), "{shown}");
 
     let said = basalt(&server, &["storage", "gc"]).ok().out;
-    assert_eq!(said, "0 uploads given up, 0 beginnings removed, 1 blobs deleted\n");
+    assert_eq!(said, "0 uploads abandoned, 0 incomplete uploads removed, 1 blobs deleted\n");
     assert!(
         !blob(&server, orphan).exists() && blob(&server, written).exists() && blob(&server, there).exists()
     );
     let said = basalt(&server, &["storage", "gc", "--older-than", "0"]).ok().out;
-    assert_eq!(said, "1 uploads given up, 0 beginnings removed, 1 blobs deleted\n");
+    assert_eq!(said, "1 uploads abandoned, 0 incomplete uploads removed, 1 blobs deleted\n");
     assert!(!blob(&server, written).exists() && blob(&server, there).exists());
 }

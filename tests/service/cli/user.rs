@@ -55,13 +55,13 @@ async fn accounts_are_made_listed_signed_out_and_deleted_beside_a_running_server
         server.post("/auth/v1/token?grant_type=refresh_token").apikey(server.anon_key()).json(&refresh);
     assert_eq!(refused.send().await.json()["error_code"], "refresh_token_not_found");
 
-    basalt(&server, &["user", "delete", "bob@example.org"]).failed("Say so with --yes");
+    basalt(&server, &["user", "delete", "bob@example.org"]).failed("Confirm with --yes");
     let id = listed["users"][0]["id"].as_str().unwrap();
     let said = basalt(&server, &["user", "delete", id, "--yes"]).ok();
     assert_eq!(said.out, "deleted bob@example.org\n");
     sign_in(&server, "bob@example.org", "bobs password").await.expect(400);
     basalt(&server, &["user", "delete", "bob@example.org", "--yes"])
-        .failed("there is no account bob@example.org");
+        .failed("account bob@example.org does not exist");
     let audit = server
         .sql("select payload ->> 'action' from auth.audit_log_entries order by created_at desc limit 1");
     assert_eq!(audit.await, [[Some("user_deleted".to_owned())]]);
@@ -84,7 +84,7 @@ async fn a_password_is_reset_by_a_link_or_from_standard_input_and_never_from_the
 
     let arguments = ["user", "reset-password", "ada@example.org", "--password"];
     basalt_with(&server, &arguments, "short\n").failed("Password should be at least 6 characters");
-    basalt_with(&server, &arguments, "").failed("no password was given");
+    basalt_with(&server, &arguments, "").failed("the password is empty");
     basalt_with(&server, &arguments, "the second one\n").ok();
     sign_in(&server, "ada@example.org", "the first one").await.expect(400);
     sign_in(&server, "ada@example.org", "the second one").await.expect(200);
@@ -97,7 +97,7 @@ async fn a_password_is_reset_by_a_link_or_from_standard_input_and_never_from_the
         basalt(&server, &["user", "reset-password", "ada@example.org", "--password", "on the command line"]);
     assert_eq!(said.code, 2, "{}{}", said.out, said.err);
     basalt(&server, &["user", "reset-password", "eve@example.org"])
-        .failed("there is no account eve@example.org");
+        .failed("account eve@example.org does not exist");
     basalt(&server, &["user", "reset-password", "not an address"]).failed("invalid format");
 }
 

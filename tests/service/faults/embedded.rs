@@ -344,7 +344,7 @@ async fn data_of_another_version_names_the_programs_it_needs() {
     fs::create_dir_all(&data).unwrap();
     fs::write(data.join("PG_VERSION"), "11\n").unwrap();
     let error = start(folder.config()).await.unwrap_err().to_string();
-    assert!(error.contains("made by PostgreSQL 11"), "{error}");
+    assert!(error.contains("created by PostgreSQL 11"), "{error}");
 
     fs::write(data.join("PG_VERSION"), "").unwrap();
     fs::rename(data.join("PG_VERSION"), data.join("holiday.jpg")).unwrap();
@@ -386,7 +386,7 @@ async fn root_in_a_closed_folder_moves_data_and_programs() {
     let embedded = start(config.clone()).await.unwrap();
     assert!(embedded.data_dir().starts_with(folder.0.join("var")));
     let notices = embedded.notices().join("\n");
-    assert!(notices.contains("the data lies in") && notices.contains("cannot enter"), "{notices}");
+    assert!(notices.contains("the data is in") && notices.contains("cannot enter"), "{notices}");
     if !prefix.starts_with("/usr") {
         assert!(embedded.bin_dir().starts_with(folder.0.join("var")), "{}", embedded.bin_dir().display());
     }

@@ -61,7 +61,7 @@ async fn under_every_fault_answers_stay_right_and_nothing_is_lost() {
         .embedded()
         .project(project.path())
         .config("database.pool_size", "10")
-        .expect_log("PostgreSQL ended; starting it again")
+        .expect_log("PostgreSQL ended; restarting it")
         // Of a request that met a function being made anew, and ran again.
         .expect_log("cache lookup failed for function")
         .expect_log("was terminated by signal");

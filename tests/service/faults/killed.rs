@@ -8,7 +8,7 @@ use crate::load::{DATABASE_AWAY, Load, insert, is_refusal, project, stored};
 
 async fn server(project: &std::path::Path) -> Basalt {
     let builder =
-        Basalt::builder().embedded().project(project).expect_log("PostgreSQL ended; starting it again");
+        Basalt::builder().embedded().project(project).expect_log("PostgreSQL ended; restarting it");
     DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await
 }
 
@@ -21,7 +21,7 @@ async fn requests_are_refused_while_postgres_is_away_and_served_after_without_a_
     for _ in 0..3 {
         load.until_acknowledged(100).await;
         server.kill_postgres();
-        server.wait_for_log("PostgreSQL ended; starting it again").await;
+        server.wait_for_log("PostgreSQL ended; restarting it").await;
         load.until_acknowledged(100).await;
     }
     let outcome = load.finish().await;
@@ -96,7 +96,7 @@ async fn a_request_while_postgres_is_away_is_told_when_to_come_back() {
     let project = project();
     let server = server(project.path()).await;
     server.kill_postgres();
-    server.wait_for_log("PostgreSQL ended; starting it again").await;
+    server.wait_for_log("PostgreSQL ended; restarting it").await;
     let answer = insert(&server).json(&serde_json::json!({ "id": 1 })).send().await;
     assert!(answer.status == 201 || is_refusal(&answer), "{} {}", answer.status, answer.text());
     let ready = server.get("/ready");

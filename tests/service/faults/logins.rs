@@ -194,7 +194,7 @@ async fn a_start_that_is_refused_by_pg_hba_says_so() {
     server.stop().await;
     own.admit("host all supabase_admin all reject").await;
     let said = start_in_vain(&server).await;
-    assert!(said.contains("refuses the login (pg_hba.conf rejects connection"), "{said}");
+    assert!(said.contains("rejects the login (pg_hba.conf rejects connection"), "{said}");
     assert!(said.contains("let a line of the server's pg_hba.conf admit this user"), "{said}");
     own.admit_no_longer().await;
     server.start_again().await;

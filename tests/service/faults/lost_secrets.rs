@@ -64,16 +64,17 @@ async fn lost_secrets_stop_the_start_until_they_are_reset() {
     // Nothing has changed: with the backup it starts.
     fs::copy(&backup, &file).unwrap();
     server.start_again().await;
-    assert!(refusal(&server, &["secrets", "reset"]).await.contains("another basalt"));
+    assert!(refusal(&server, &["secrets", "reset"]).await.contains("another Basalt server"));
     server.stop().await;
     assert_eq!(
         printed(&server, &["secrets", "reset"]).await,
-        "the secrets fit the database; nothing was changed\n"
+        "the secrets match the database; nothing was changed\n"
     );
 
     fs::remove_file(&file).unwrap();
     let report = printed(&server, &["secrets", "reset"]).await;
-    for part in ["`basalt keys`", "set them again: WEATHER_KEY", "signing keys made with `basalt keys`: 1"] {
+    for part in ["`basalt keys`", "set them again: WEATHER_KEY", "signing keys created with `basalt keys`: 1"]
+    {
         assert!(report.contains(part), "{part} in {report}");
     }
     assert_ne!(stored_secrets(&server)["secret_key"], foreign["secret_key"]);

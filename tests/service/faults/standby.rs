@@ -30,14 +30,14 @@ async fn a_standby_answers_reads_and_puts_writes_off_until_it_is_promoted() {
     let builder = Basalt::builder()
         .embedded()
         .project(project.path())
-        .expect_log("PostgreSQL ended; starting it again")
+        .expect_log("PostgreSQL ended; restarting it")
         .expect_log("was terminated by signal")
         .expect_log("specified neither");
     let server = DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await;
     insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);
     touch(&server, "standby.signal");
     server.kill_postgres();
-    server.wait_for_log("PostgreSQL ended; starting it again").await;
+    server.wait_for_log("PostgreSQL ended; restarting it").await;
     let read = server.get("/rest/v1/entries?select=id").apikey(server.service_key());
     let answer = server.until(SOON, &read, |answer| answer.status == 200).await;
     assert_eq!(answer.json(), json!([{ "id": 1 }]));

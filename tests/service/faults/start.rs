@@ -42,7 +42,7 @@ async fn a_second_server_on_the_same_data_names_the_first() {
     let data = server.state_dir().to_str().unwrap();
     let said = refusal(project().path(), &["--data", data], &[("BASALT_DATABASE_BIN_DIR", &bin_dir().await)]);
     assert!(
-        said.contains("another basalt") && said.contains(&format!("pid {}", server.pid().as_raw_nonzero())),
+        said.contains("another Basalt server") && said.contains(&format!("pid {}", server.pid().as_raw_nonzero())),
         "{said}"
     );
     server.get("/ready").send().await.expect(200);
@@ -64,12 +64,12 @@ async fn a_database_that_does_not_answer_or_refuses_is_named() {
     let refuse = |url: &str| refusal(project().path(), &[], &[("BASALT_DATABASE_URL", url)]);
     let nobody = free_port();
     let said = refuse(&format!("postgresql://a:b@127.0.0.1:{nobody}/postgres"));
-    assert!(said.contains(&nobody.to_string()) && said.contains("does not answer"), "{said}");
+    assert!(said.contains(&nobody.to_string()) && said.contains("does not respond"), "{said}");
 
     let database = TestDatabase::create().await;
     let port = database.cluster().port();
     let said = refuse(&format!("postgresql://supabase_admin:wrong-password@127.0.0.1:{port}/postgres"));
-    assert!(said.contains("refuses the login") && !said.contains("wrong-password"), "{said}");
+    assert!(said.contains("rejects the login") && !said.contains("wrong-password"), "{said}");
     let said = refuse(&database.url().replace(database.name(), "no_such_database"));
     assert!(said.contains("no_such_database"), "{said}");
 }
@@ -119,8 +119,8 @@ async fn a_database_that_cannot_be_used_is_named_with_what_to_do() {
     let url = |login: &str, port: u16| format!("postgresql://{login}@127.0.0.1:{port}/{name}");
     for (url, expected) in [
         (url(&format!("frail_{name}:frail"), port), "`basalt doctor` with the same settings"),
-        (url(&format!("frail_{name}:wrong"), port), "check user and password"),
-        (url(&format!("frail_{name}"), port), "asks for a password and the URL has none"),
+        (url(&format!("frail_{name}:wrong"), port), "check the user and password"),
+        (url(&format!("frail_{name}"), port), "requires a password, and the URL has none"),
         (url("a:b", free_port()), "check host and port"),
     ] {
         let said = refusal(project().path(), &[], &[("BASALT_DATABASE_URL", &url)]);

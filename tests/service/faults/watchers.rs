@@ -19,7 +19,7 @@ const TOPIC: &str = "realtime:entries";
 const FAR: u32 = 4_102_444_800;
 const SOON: Duration = Duration::from_secs(60);
 /// What realtime may log besides while its database is away.
-const STREAM_AWAY: [&str; 2] = ["PostgreSQL ended; starting it again", "row changes cannot be streamed"];
+const STREAM_AWAY: [&str; 2] = ["PostgreSQL ended; restarting it", "row changes cannot be streamed"];
 
 #[derive(Debug, Default)]
 struct Known {
@@ -182,7 +182,7 @@ async fn watchers_know_what_is_stored_after_postgres_was_killed() {
     for _ in 0..2 {
         load.until_acknowledged(50).await;
         server.kill_postgres();
-        server.wait_for_log("PostgreSQL ended; starting it again").await;
+        server.wait_for_log("PostgreSQL ended; restarting it").await;
         load.until_acknowledged(50).await;
     }
     let outcome = load.finish().await;

@@ -42,7 +42,7 @@ async fn ask(server: &Basalt, path: &str, form: &str) -> Value {
 #[tokio::test]
 async fn what_stripe_could_not_deliver_is_fetched_afterwards() {
     // Events of the other product have no user here.
-    let mut server = app().stripe_double().expect_log("an event of Stripe").start().await;
+    let mut server = app().stripe_double().expect_log("a Stripe event").start().await;
     add_plan(&server, PRICE, true).await;
     let user = server.sign_up("ada@example.org").await;
     let lost = json!({"drop_next": 1000, "retries": false});
@@ -78,12 +78,12 @@ async fn what_stripe_could_not_deliver_is_fetched_afterwards() {
     assert_eq!(server.database().value(written).await, before);
 
     let said = String::from_utf8(sync(&server, &[]).stdout).unwrap();
-    assert!(said.contains("2 subscriptions compared, 0 brought up to date"), "{said}");
+    assert!(said.contains("2 subscriptions compared, 0 updated"), "{said}");
     let mut without_key = server.same_settings();
     let without_key =
         without_key.env_remove("BASALT_STRIPE_SECRET_KEY").args(["stripe", "sync"]).output().unwrap();
     let said = String::from_utf8(without_key.stderr).unwrap();
-    assert!(!without_key.status.success() && said.contains("no Stripe key is known"), "{said}");
+    assert!(!without_key.status.success() && said.contains("no Stripe key is configured"), "{said}");
 
     let busy = json!({"path": "/v1/events", "status": 429, "times": 10});
     server.stripe_double().control(Method::POST, "faults").json(&busy).send().await.expect(200);

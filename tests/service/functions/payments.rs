@@ -290,7 +290,7 @@ async fn the_portal_is_the_users_own() {
     ];
     assert_eq!(form, expected.into());
     assert_eq!(ask(json!({"returnUrl": "https://evil.example/"})).await, (400, failure("Invalid returnUrl")));
-    server.expect_log("no configuration of the customer portal");
+    server.expect_log("the customer portal is not configured at Stripe");
     stripe.fail(Act::Answer(
         400,
         r#"{"error":{"type":"invalid_request_error","message":"No configuration"}}"#.to_owned(),
@@ -303,7 +303,7 @@ async fn the_portal_is_the_users_own() {
 async fn what_stripe_does_badly_is_told_in_our_words() {
     let (stripe, server, user) = start().await;
     subscribe(&stripe, &server, &user, "sub_1", "active").await;
-    server.expect_log("Stripe refuses the key");
+    server.expect_log("Stripe rejects the key");
     server.expect_log("the same account");
     let refused = |kind: &str, code: &str, message: &str| {
         json!({"error": {"type": kind, "code": code, "message": message}}).to_string()
@@ -463,7 +463,7 @@ async fn who_is_deleted_within_a_checkout_gets_no_page_to_pay_on() {
 #[tokio::test]
 async fn what_runs_for_a_deleted_user_is_ended_when_stripe_is_back() {
     let (stripe, server, user) = start().await;
-    server.expect_log("could not end the subscriptions of a deleted user at Stripe");
+    server.expect_log("cannot end the subscriptions of a deleted user at Stripe");
     let state = subscribe(&stripe, &server, &user, "sub_1", "active").await;
     stripe.fail(Act::Answer(500, "{}".to_owned()));
     server.database().admin_sql(&format!("delete from auth.users where id = '{}'", user.id)).await;
@@ -479,7 +479,7 @@ async fn what_runs_for_a_deleted_user_is_ended_when_stripe_is_back() {
     while row("error_message").await.is_empty() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(row("error_message").await, "Stripe cannot be reached: it answered 500");
+    assert_eq!(row("error_message").await, "Stripe cannot be reached: it responded with 500");
     stripe.recover();
     // Now instead of in half a minute.
     let due = "update functions.former_customers set next_attempt_at = now() where done_at is null";

@@ -46,12 +46,12 @@ async fn secrets_are_sealed_and_never_shown() {
         .admin_sql("select count(*) from functions.runtime_secrets where position('tell-nobody'::bytea in ciphertext) > 0")
         .await;
     assert_eq!(stored[0][0].as_deref(), Some("0"));
-    refused(&server, &["set", "SUPABASE_URL=x"], "names that begin with SUPABASE_ are its own");
-    refused(&server, &["set", "A-B=x"], "is no name of a secret");
+    refused(&server, &["set", "SUPABASE_URL=x"], "names that start with SUPABASE_ are reserved");
+    refused(&server, &["set", "A-B=x"], "is not a valid name of a secret");
     for empty in ["STRIPE_WEBHOOK_SECRET=", "STRIPE_WEBHOOK_SECRET= "] {
         refused(&server, &["set", empty], "the value of STRIPE_WEBHOOK_SECRET is empty");
     }
-    refused(&server, &["unset", "A", "D"], "there is no secret D, and nothing was changed");
+    refused(&server, &["unset", "A", "D"], "no secret is named D; nothing was changed");
     assert_eq!(succeeded(&server, &["unset", "A", "B"], ""), "2 secrets are removed\n");
     let json = succeeded(&server, &["list", "--json"], "");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();

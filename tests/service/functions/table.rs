@@ -137,9 +137,9 @@ async fn world() -> World {
     let stripe = Stripe::start().await;
     let mut server = server(&stripe).config("mail.resend_url", &stripe.provider.url());
     for line in [
-        "an event of Stripe",
+        "a Stripe event",
         "mail delivery",
-        "no configuration of the customer portal",
+        "the customer portal is not configured at Stripe",
         "two subscriptions",
     ] {
         server = server.expect_log(line);

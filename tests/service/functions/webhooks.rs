@@ -28,7 +28,7 @@ async fn seen(server: &Basalt, user: &User) -> Value {
 async fn start() -> (Stripe, Basalt, User) {
     let stripe = Stripe::start().await;
     let server =
-        server(&stripe).expect_log("an event of Stripe").expect_log("two subscriptions").start().await;
+        server(&stripe).expect_log("a Stripe event").expect_log("two subscriptions").start().await;
     add_plan(&server, PRICE, true).await;
     let user = server.sign_up("ada@example.org").await;
     (stripe, server, user)
@@ -267,7 +267,7 @@ async fn what_stripe_says_badly_fails_and_what_is_gone_is_canceled() {
     let told = |id: &str, kind: &str| event(id, kind, now(), &state);
     deliver(&server, &told("evt_missing", "customer.subscription.updated")).await.expect(200);
     let (status, _, error) = settled(&server, "evt_missing").await;
-    assert!(status == "failed" && error.contains("another account"), "{error}");
+    assert!(status == "failed" && error.contains("belongs to the same account"), "{error}");
     for (id, answer, status) in [
         ("evt_401", Act::Answer(401, "{}".to_owned()), 500),
         ("evt_html", Act::Answer(200, "<html>".to_owned()), 500),

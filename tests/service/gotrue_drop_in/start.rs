@@ -59,7 +59,7 @@ fn a_value_that_cannot_be_read_is_named_by_its_variable_and_no_secret_is_told() 
 fn a_database_that_is_away_stops_the_start_with_its_address() {
     let (code, said) = start(&REQUIRED);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("127.0.0.1:1/nowhere does not answer"), "{said}");
+    assert!(said.contains("127.0.0.1:1/nowhere does not respond"), "{said}");
 }
 
 #[tokio::test]

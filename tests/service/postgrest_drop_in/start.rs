@@ -222,14 +222,14 @@ fn a_start_that_fails_says_where_and_what_to_do() {
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(1), "{said}");
     for line in [
-        "postgrest.conf:2: db-anon-role: the value needs double quotes",
+        "postgrest.conf:2: db-anon-role: put the value in double quotes",
         "postgrest.conf:3: database.pool_size must be a whole number",
         "PGRST_DB_TX_END: rest.tx_end does not fit",
     ] {
         assert!(said.contains(line), "{line} in {said}");
     }
     let refused = run(&["serve", "postgrest.conf"], file, &[]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("goes with --only rest"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("requires --only rest"));
 }
 
 #[test]

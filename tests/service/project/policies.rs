@@ -31,12 +31,12 @@ async fn a_policy_that_is_wrong_or_missing_is_found() {
     )
     .await;
     assert!(
-        faults.iter().any(|fault| fault.ends_with("read the plan: visitor may, and should not")),
+        faults.iter().any(|fault| fault.ends_with("read the plan: visitor is allowed but must not be")),
         "{faults:#?}"
     );
     let faults = faults_after("drop policy open on plans; drop policy \"owners delete\" on plans").await;
     assert!(
-        faults.iter().any(|fault| fault.ends_with("delete the plan: owner may not, and should")),
+        faults.iter().any(|fault| fault.ends_with("delete the plan: owner is denied but must be allowed")),
         "{faults:#?}"
     );
     let faults = faults_after("create table forgotten (id int)").await;

@@ -57,49 +57,49 @@ async fn every_kind_of_fault_is_found() {
             "drop index notes_owner_id",
             "public.notes",
             Rule::UnindexedColumn,
-            "policy \"read\" looks rows up by public.notes.owner_id",
+            "policy \"read\" searches rows by public.notes.owner_id",
         ),
         (
             "create function trusting() returns int language sql security definer as 'select 1'; alter function trusting() owner to postgres",
             "public.trusting()",
             Rule::FunctionWithoutSearchPath,
-            "is security definer",
+            "is SECURITY DEFINER",
         ),
         (
             "create view all_notes as select * from notes",
             "public.all_notes",
-            Rule::ViewOfItsOwner,
+            Rule::OwnerRightsView,
             "runs with its owner's rights",
         ),
         (
             "create policy nothing on notes for delete to authenticated using (false)",
             "public.notes",
-            Rule::NeverHolds,
-            "policy \"nothing\" never holds: its condition is false",
+            Rule::NeverAllows,
+            "policy \"nothing\" never allows anything: its condition is false",
         ),
         (
             "create policy ungranted on notes for update to authenticated using (true)",
             "public.notes",
-            Rule::NeverHolds,
-            "policy \"ungranted\" never holds: authenticated may not UPDATE",
+            Rule::NeverAllows,
+            "policy \"ungranted\" never allows anything: authenticated lacks the privilege for UPDATE",
         ),
         (
             "grant update on notes to anon",
             "public.notes",
             Rule::Drift,
-            "the database has, and the policy file has not: grant UPDATE to anon",
+            "only in the database, not in the policy file: grant UPDATE to anon",
         ),
         (
             "drop policy read on notes",
             "public.notes",
             Rule::Drift,
-            "the policy file has, and the database has not: policy \"read\"",
+            "only in the policy file, not in the database: policy \"read\"",
         ),
         (
             "create table unstated (id int); alter table unstated enable row level security; grant select on unstated to anon",
             "public.unstated",
             Rule::Drift,
-            "no file states its rights",
+            "no policy file defines",
         ),
     ];
     for (change, place, rule, message) in faults {
@@ -107,7 +107,7 @@ async fn every_kind_of_fault_is_found() {
         let found = project.check_policies(&mut client, &["public".to_owned()]).await.unwrap();
         let is_there = found
             .iter()
-            .any(|found| found.place == place && found.rule == rule && found.message.starts_with(message));
+            .any(|found| found.object == place && found.rule == rule && found.message.starts_with(message));
         assert!(is_there, "{change}\n{found:#?}");
         client
             .batch_execute(

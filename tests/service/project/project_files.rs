@@ -136,7 +136,7 @@ async fn what_would_break_the_order_is_refused_by_name() {
         "migrations/0001_a.sql was changed after it had been applied",
     )
     .await;
-    expect("migrations/0002_b.sql", "", "0002_b.sql is new but comes before migrations/0003_c.sql").await;
+    expect("migrations/0002_b.sql", "", "0002_b.sql is new but precedes migrations/0003_c.sql").await;
     expect(
         "migrations/0003_d.sql",
         "",
@@ -147,7 +147,7 @@ async fn what_would_break_the_order_is_refused_by_name() {
     expect(
         "migrations/0004_d.sql",
         "create table d ();\nCOMMIT;",
-        "migrations/0004_d.sql, line 2: the whole file is one transaction",
+        "migrations/0004_d.sql, line 2: the file runs in one transaction",
     )
     .await;
 
@@ -219,7 +219,7 @@ async fn the_seed_waits_for_a_server_that_may_seed() {
 fn a_folder_that_is_no_project_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("nowhere");
-    assert!(Project::open(&missing).unwrap_err().to_string().contains("nowhere is no folder"));
+    assert!(Project::open(&missing).unwrap_err().to_string().contains("nowhere is not a folder"));
     write(dir.path(), "supabase/config.toml", "");
     assert!(matches!(Project::open(dir.path()), Err(ProjectError::SupabaseLayout { .. })));
     write(dir.path(), "migrations/0001_a.sql", "");

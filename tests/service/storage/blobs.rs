@@ -193,7 +193,7 @@ async fn what_dead_writers_left_is_swept_up_and_living_ones_are_left_alone() {
 
 #[tokio::test]
 async fn a_folder_that_takes_no_file_makes_the_server_unready() {
-    let server = Basalt::builder().only("storage").expect_log("objects cannot be stored").start().await;
+    let server = Basalt::builder().only("storage").expect_log("cannot store objects").start().await;
     server.get("/ready").send().await.expect(200);
     let (dir, aside) = (dir(&server), server.state_dir().join("aside"));
     std::fs::rename(&dir, &aside).unwrap();

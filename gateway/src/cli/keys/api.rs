@@ -1,4 +1,4 @@
-//! API keys on the command line: found by a word, made, replaced, ended, shown.
+//! `basalt keys`: finds, creates, rotates, revokes and prints API keys.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use super::{Create, Keys, Revoke, Rotate};
 use crate::cli::terminal::{confirm, table, time};
 use crate::secrets;
 
-/// An API key with or without a row.
+/// An API key, and whether it has a row in the database.
 pub(super) struct Listed {
     pub(super) key: StoredApiKey,
     has_row: bool,
@@ -23,7 +23,7 @@ impl Keys<'_> {
     pub(super) async fn create_api(&self, kind: ApiKeyKind, create: &Create) -> anyhow::Result<()> {
         let name = create.name.clone().unwrap_or_default();
         if name.trim().is_empty() || name == DEFAULT_NAME {
-            anyhow::bail!("an API key has a name that says who uses it: add --name, such as --name reports");
+            anyhow::bail!("an API key needs a name: add --name, for example --name reports");
         }
         let expires_at = create.expires.as_deref().map(|text| self.moment(text)).transpose()?;
         let new = NewApiKey {
@@ -35,13 +35,13 @@ impl Keys<'_> {
         };
         let key = self.store.create_api_key(&new, self.now).await?;
         writeln!(io::stderr(), "created the {} key {}, role {}", kind.as_str(), key.name, key.role)?;
-        self.tell_new(&key, create.json)
+        self.print_new(&key, create.json)
     }
 
     pub(super) async fn revoke_api(&self, stored: &StoredKeys, revoke: &Revoke) -> anyhow::Result<()> {
         let key = self.find(stored, &revoke.key)?;
         let what = format!("{} key {}", key.kind.as_str(), key.name);
-        confirm(&format!("Refuse the {what} from now on?"), revoke.yes)?;
+        confirm(&format!("Revoke the {what}?"), revoke.yes)?;
         self.store.revoke_api_key(&key, self.now).await?;
         writeln!(io::stdout(), "revoked the {what}")?;
         Ok(())
@@ -54,22 +54,24 @@ impl Keys<'_> {
         let old_ends = rotate.grace.as_deref().map(|text| self.later(text)).transpose()?;
         if old_ends.is_none() {
             confirm(
-                &format!("Replace the {what}? The old one is refused at once; --grace lets it go on."),
+                &format!(
+                    "Replace the {what}? The old key stops working at once; use --grace to keep it valid for a while."
+                ),
                 rotate.yes,
             )?;
         }
         let new = self.store.rotate_api_key(&old, old_ends, self.now).await?;
         if let (Some(old), Some(new)) = (&old.key, &new.key) {
-            // What this machine hands out must hold; other machines learn it from the database.
+            // Keep the state folder of this machine current; other machines read the new key from the database.
             secrets::replace_api_key(&self.config.server.state_dir, old, new)?;
         }
         match old_ends {
             Some(ends) => writeln!(
                 io::stderr(),
-                "replaced the {what}; the old one holds until {} UTC",
+                "replaced the {what}; the old key is valid until {} UTC",
                 time(Some(ends))
             )?,
-            None => writeln!(io::stderr(), "replaced the {what}; the old one is refused")?,
+            None => writeln!(io::stderr(), "replaced the {what}; the old key is no longer valid")?,
         }
         let configured = match old.kind {
             ApiKeyKind::Publishable => (&self.config.jwt.publishable_key, "jwt.publishable_key"),
@@ -78,13 +80,13 @@ impl Keys<'_> {
         if let ((Some(given), setting), Some(old)) = (configured, &old.key)
             && given.expose_secret() == old.expose_secret()
         {
-            writeln!(io::stderr(), "{setting} still names the old one: put the new one there")?;
+            writeln!(io::stderr(), "{setting} still has the old key: replace it with the new one")?;
         }
-        self.tell_new(&new, rotate.json)
+        self.print_new(&new, rotate.json)
     }
 
-    /// The new key alone on standard output: it is shown now and when asked for.
-    fn tell_new(&self, key: &StoredApiKey, as_json: bool) -> anyhow::Result<()> {
+    /// Prints only the new key to standard output.
+    fn print_new(&self, key: &StoredApiKey, as_json: bool) -> anyhow::Result<()> {
         let mut out = io::stdout();
         if as_json {
             let listed = Listed { key: key.clone(), has_row: true };
@@ -94,14 +96,14 @@ impl Keys<'_> {
             if key.kind == ApiKeyKind::Secret {
                 writeln!(
                     io::stderr(),
-                    "Keep it secret: it bypasses every policy its role does. `basalt keys list --show` shows it again."
+                    "Keep it secret: it bypasses every policy that its role bypasses. `basalt keys list --show` shows it again."
                 )?;
             }
         }
         Ok(())
     }
 
-    /// The keys of this machine that have no row, then the rows.
+    /// The keys of this machine without a row, followed by the rows.
     pub(super) fn api_keys(&self, stored: &StoredKeys) -> Vec<Listed> {
         let own = &self.material.api_keys;
         let publishable = SecretString::from(own.publishable.as_str());
@@ -117,7 +119,7 @@ impl Keys<'_> {
         keys
     }
 
-    /// The one active key that `word` means.
+    /// The one active key that matches `word`: a kind, a name, or the start of an id.
     fn find(&self, stored: &StoredKeys, word: &str) -> anyhow::Result<StoredApiKey> {
         const SHORTEST_ID: usize = 8;
         let active: Vec<StoredApiKey> = self
@@ -126,12 +128,12 @@ impl Keys<'_> {
             .map(|listed| listed.key)
             .filter(|key| key.is_active(self.now))
             .collect();
-        let means = |key: &StoredApiKey| match ApiKeyKind::from_name(word) {
+        let matches_word = |key: &StoredApiKey| match ApiKeyKind::from_name(word) {
             Some(kind) => key.kind == kind && key.name == DEFAULT_NAME,
             None => key.name == word || word.len() >= SHORTEST_ID && key.id.to_string().starts_with(word),
         };
-        // One that is about to end has been replaced by another of its name.
-        let mut found: Vec<StoredApiKey> = active.iter().filter(|key| means(key)).cloned().collect();
+        // A key that is about to expire was replaced by another key of the same name; prefer that one.
+        let mut found: Vec<StoredApiKey> = active.iter().filter(|key| matches_word(key)).cloned().collect();
         if found.iter().any(|key| key.expires_at.is_none()) && found.len() > 1 {
             found.retain(|key| key.expires_at.is_none());
         }
@@ -139,11 +141,11 @@ impl Keys<'_> {
             (Some(key), true) => Ok(key),
             (Some(_), false) => {
                 anyhow::bail!(
-                    "several keys are called {word}: name one by its id, or say publishable or secret; `basalt keys list` shows them"
+                    "several keys match {word}: use the id, or `publishable` or `secret` for the default key; `basalt keys list` shows them"
                 )
             }
             (None, _) => {
-                anyhow::bail!("there is no active key {word}: `basalt keys list` shows those there are")
+                anyhow::bail!("no active key matches {word}: `basalt keys list` shows the keys")
             }
         }
     }
@@ -158,7 +160,7 @@ impl Keys<'_> {
         }
     }
 
-    /// For people; `show` shows secret keys in full.
+    /// The table for the terminal; `show` prints secret keys in full.
     pub(super) fn api_table(&self, api: &[Listed], show: bool) -> String {
         let rows: Vec<Vec<String>> = api
             .iter()
@@ -181,7 +183,7 @@ impl Keys<'_> {
         table(&header, &rows)
     }
 
-    /// For scripts.
+    /// The JSON for scripts.
     pub(super) fn api_as_json(&self, listed: &Listed, show: bool) -> Value {
         let key = &listed.key;
         json!({
@@ -199,15 +201,14 @@ impl Keys<'_> {
         })
     }
 
-    /// `90d` from now.
+    /// Parses a duration such as `90d` and adds it to the current time.
     fn later(&self, text: &str) -> anyhow::Result<Timestamp> {
         let span = read_time(&Written::Bare(text.to_owned()));
-        let span =
-            span.ok_or_else(|| anyhow::anyhow!("{text} is no time from now: write 30m, 24h or 90d"))?;
+        let span = span.ok_or_else(|| anyhow::anyhow!("invalid duration \"{text}\": use 30m, 24h or 90d"))?;
         Ok(self.now.checked_add(jiff::SignedDuration::try_from(span)?)?)
     }
 
-    /// A time from now, or a date.
+    /// Parses a duration from now, or a date.
     fn moment(&self, text: &str) -> anyhow::Result<Timestamp> {
         let date = text.parse::<Timestamp>().ok().or_else(|| {
             let date: jiff::civil::Date = text.parse().ok()?;
@@ -217,24 +218,24 @@ impl Keys<'_> {
             Some(date) => date,
             None => self
                 .later(text)
-                .map_err(|_| anyhow::anyhow!("{text} is no time: write 90d, or 2030-12-31"))?,
+                .map_err(|_| anyhow::anyhow!("invalid time \"{text}\": use 90d, or 2030-12-31"))?,
         };
         if moment <= self.now {
-            anyhow::bail!("{text} is over already");
+            anyhow::bail!("{text} is in the past");
         }
         Ok(moment)
     }
 }
 
-/// Publishable keys are no secret; of a secret one enough to know it by.
+/// The key as printed: publishable keys in full, secret keys shortened to a recognisable prefix.
 fn shown(key: &StoredApiKey, show: bool) -> String {
-    const KNOWN_BY: usize = 5;
-    let Some(text) = &key.key else { return "(sealed under another master key)".to_owned() };
+    const VISIBLE_CHARS: usize = 5;
+    let Some(text) = &key.key else { return "(encrypted with another master key)".to_owned() };
     let text = text.expose_secret();
     if show || key.kind == ApiKeyKind::Publishable {
         return text.to_owned();
     }
-    text.chars().take(key.kind.prefix().len() + KNOWN_BY).chain(['…']).collect()
+    text.chars().take(key.kind.prefix().len() + VISIBLE_CHARS).chain(['…']).collect()
 }
 
 fn short(id: &str) -> String {

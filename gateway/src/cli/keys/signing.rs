@@ -1,4 +1,4 @@
-//! Signing keys on the command line: made to wait, taken into use, revoked, shown.
+//! `basalt keys`: creates, activates, revokes and prints signing keys.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl Keys<'_> {
             writeln!(out, "{}", key.kid)?;
             writeln!(
                 io::stderr(),
-                "created an {} signing key on standby. Verifiers know it within 10 minutes; then `basalt keys rotate signing`.",
+                "created a standby {} signing key. Wait 10 minutes until verifiers have fetched it, then run `basalt keys rotate signing`.",
                 key.algorithm
             )?;
         }
@@ -30,9 +30,9 @@ impl Keys<'_> {
         let own = self.material.own_keys()?;
         let is_secret =
             own.iter().any(|(kid, jwk, _)| *kid == key.kid && jwk.get("kty") == Some(&json!("oct")));
-        let legacy = if is_secret { " The legacy keys anon and service_role are signed by it." } else { "" };
+        let legacy = if is_secret { " It signed the legacy keys anon and service_role." } else { "" };
         if matches!(key.status, KeyStatus::Standby | KeyStatus::PreviouslyUsed) {
-            let question = format!("Refuse everything that {} signed?{legacy}", key.kid);
+            let question = format!("Reject all tokens signed by {}?{legacy}", key.kid);
             confirm(&question, yes)?;
         }
         self.store.revoke_signing_key(&self.material, &key.kid, self.now).await?;
@@ -41,21 +41,21 @@ impl Keys<'_> {
     }
 
     pub(super) async fn rotate_signing(&self, rotate: &Rotate) -> anyhow::Result<()> {
-        /// Until every server has heard of a key that was made a moment ago.
-        const SETTLE: Duration = Duration::from_secs(2);
+        /// Time for every server to learn of a key that was just created.
+        const PROPAGATION: Duration = Duration::from_secs(2);
         let infos = self.material.signing_keys(&self.store.read().await?)?;
         let standby = infos.iter().find(|key| key.status == KeyStatus::Standby).map(|key| key.kid.clone());
         let was_known = standby.is_some();
         if !was_known && self.material.rotates {
-            let question = "No signing key is on standby. Verifiers elsewhere that keep the public keys for 10 minutes will refuse \
-                            tokens of a new one until then; `basalt keys create signing` and a wait avoid that. Go on?";
+            let question = "No signing key is on standby. Verifiers that cache the public keys for 10 minutes will reject tokens signed by a new \
+                            key until then; to avoid that, run `basalt keys create signing` first and wait. Continue?";
             confirm(question, rotate.yes)?;
         }
         let kid = match standby {
             Some(kid) => kid,
             None => {
                 let key = self.store.create_signing_key(&self.material, &rotate.algorithm, self.now).await?;
-                tokio::time::sleep(SETTLE).await;
+                tokio::time::sleep(PROPAGATION).await;
                 key.kid
             }
         };
@@ -70,26 +70,26 @@ impl Keys<'_> {
             let exp = self.config.auth.jwt.exp.div_ceil(60);
             writeln!(
                 io::stderr(),
-                "{kid} signs from now on. What the key before it signed holds until it expires (at most {exp} minutes); then revoke that key."
+                "{kid} now signs tokens. Tokens signed by the previous key stay valid until they expire (at most {exp} minutes); then revoke that key."
             )?;
         }
         Ok(())
     }
 }
 
-/// For people.
+/// The table for the terminal.
 pub(super) fn table(signing: &[SigningKeyInfo]) -> String {
     let rows: Vec<Vec<String>> = signing
         .iter()
         .map(|key| {
             let since = time(key.updated_at);
-            vec![key.kid.clone(), key.algorithm.clone(), in_words(key.status).to_owned(), since]
+            vec![key.kid.clone(), key.algorithm.clone(), status_label(key.status).to_owned(), since]
         })
         .collect();
     terminal::table(&["SIGNING KEY", "ALGORITHM", "STATE", "SINCE"], &rows)
 }
 
-/// For scripts.
+/// The JSON for scripts.
 pub(super) fn as_json(key: &SigningKeyInfo) -> Value {
     json!({
         "kid": key.kid,
@@ -100,7 +100,7 @@ pub(super) fn as_json(key: &SigningKeyInfo) -> Value {
     })
 }
 
-const fn in_words(status: KeyStatus) -> &'static str {
+const fn status_label(status: KeyStatus) -> &'static str {
     match status {
         KeyStatus::Standby => "standby",
         KeyStatus::InUse => "in use",

@@ -1,4 +1,4 @@
-//! `basalt secrets reset`: new secrets for an embedded database whose own are lost. Nothing changes where the present secrets fit.
+//! `basalt secrets reset`: new secrets for an embedded database whose secrets are lost. Does nothing if the current secrets match.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -11,26 +11,26 @@ use crate::config::Config;
 use crate::database_setup::{self, SetupError};
 use crate::secrets::Secrets;
 
-/// What was sealed under the lost master key, and is deleted.
+/// Deleted entries that were encrypted with the lost master key.
 #[derive(Debug, Default)]
 struct Unreadable {
-    /// Names of functions' secrets.
+    /// Names of function secrets.
     secrets: Vec<String>,
     signing_keys: u64,
     mails: u64,
 }
 
-/// Runs the command.
+/// Runs `basalt secrets reset`.
 pub(super) async fn run(config: &Config) -> anyhow::Result<()> {
     if !config.is_embedded() {
         anyhow::bail!(
-            "`basalt secrets reset` is for the embedded PostgreSQL. With database.url, give this server the secrets of the others; if \
-             they changed on purpose, run: update basalt.instance set fingerprint = null"
+            "`basalt secrets reset` requires the embedded PostgreSQL. With database.url, copy the other servers' secrets to this server; if \
+             they were changed on purpose, run: update basalt.instance set fingerprint = null"
         );
     }
     let (state_dir, data_dir) = (&config.server.state_dir, &config.database.data_dir);
     if !Embedded::has_cluster(state_dir, data_dir) {
-        anyhow::bail!("there is no database in {} yet: the first start makes it", data_dir.display());
+        anyhow::bail!("there is no database in {} yet: the first start creates it", data_dir.display());
     }
     let secrets = Secrets::load_or_generate(config)?;
     let console = Console::new(false);
@@ -56,14 +56,14 @@ pub(super) async fn run(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Deletes what cannot be read any more and records the new secrets, in one transaction. `None` where the present secrets fit.
+/// Deletes unreadable entries and stores the new fingerprint, in one transaction. `None` if the current secrets match.
 async fn claim(
     client: &mut Client,
     secrets: &Secrets,
     is_password_reset: bool,
 ) -> anyhow::Result<Option<Unreadable>> {
     const SECRETS: &str = "delete from functions.runtime_secrets returning name";
-    // A revoked row keeps a configured key from being accepted again.
+    // Keep revoked rows: they prevent a configured key from being accepted again.
     const SIGNING_KEYS: &str = "delete from basalt.signing_keys where status <> 'revoked'";
     const MAILS: &str = "delete from basalt.mail_outbox where state <> 'sent'";
     let tx = client.transaction().await?;
@@ -87,24 +87,24 @@ async fn claim(
 
 fn report(claimed: Option<Unreadable>) -> String {
     let Some(Unreadable { secrets, signing_keys, mails }) = claimed else {
-        return "the secrets fit the database; nothing was changed\n".to_owned();
+        return "the secrets match the database; nothing was changed\n".to_owned();
     };
     let mut text = "the database has new secrets. No longer valid:\n\
                     - the API keys that the project started with: `basalt keys` prints the new ones\n\
                     - access tokens and signed URLs; apps renew their sessions once they have the new key\n"
         .to_owned();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     if !secrets.is_empty() {
-        let _written = writeln!(text, "- secrets of functions; set them again: {}", secrets.join(", "));
+        let _written = writeln!(text, "- function secrets; set them again: {}", secrets.join(", "));
     }
     if signing_keys > 0 {
-        let _written = writeln!(text, "- signing keys made with `basalt keys`: {signing_keys}");
+        let _written = writeln!(text, "- signing keys created with `basalt keys`: {signing_keys}");
     }
     if mails > 0 {
-        let _written = writeln!(text, "- mails that were stored and not sent: {mails}");
+        let _written = writeln!(text, "- stored mails that were not sent: {mails}");
     }
     text.push_str(
-        "Unchanged: accounts, sessions, rows, objects, and API keys made with `basalt keys`, which cannot be shown again.\n",
+        "Unchanged: accounts, sessions, rows, objects, and API keys created with `basalt keys`, which can no longer be shown.\n",
     );
     text
 }

@@ -26,7 +26,7 @@ fn gotrue(own: &[(&str, &str)]) -> Config {
 }
 
 #[test]
-fn gotrues_defaults_hold() {
+fn gotrue_names_enable_gotrue_defaults() {
     let config = gotrue(&[]);
     assert_eq!(config.server.host.to_string(), "*");
     assert_eq!(config.server.port, 8081);
@@ -34,7 +34,7 @@ fn gotrues_defaults_hold() {
     assert!(!config.server.require_apikey);
     assert_eq!((config.auth.jwt.aud.as_str(), config.auth.jwt.default_group_name.as_str()), ("", ""));
     assert!(!config.auth.mailer_autoconfirm);
-    assert_eq!(config.auth.external_url, "https://example.org/auth/v1", "the path counts");
+    assert_eq!(config.auth.external_url, "https://example.org/auth/v1", "the path is kept");
     assert_eq!(config.auth.site_url, "http://localhost:3000");
     assert!(config.is_guest());
     let url = config.database.url.unwrap();
@@ -43,7 +43,7 @@ fn gotrues_defaults_hold() {
 }
 
 #[test]
-fn variables_mean_what_they_mean_there() {
+fn variables_keep_their_meaning() {
     let config = gotrue(&[
         ("GOTRUE_API_HOST", "0.0.0.0"),
         ("GOTRUE_API_PORT", "9999"),
@@ -81,7 +81,7 @@ fn variables_mean_what_they_mean_there() {
 }
 
 #[test]
-fn a_mail_server_is_put_together_from_its_parts() {
+fn smtp_url_is_built_from_its_parts() {
     let smtp = |own: &[(&str, &str)]| {
         let sender =
             [("GOTRUE_SMTP_ADMIN_EMAIL", "admin@example.org"), ("GOTRUE_SMTP_HOST", "mail.example.org")];
@@ -93,7 +93,7 @@ fn a_mail_server_is_put_together_from_its_parts() {
             given.iter().map(|(name, text)| (OsString::from(name), OsString::from(text))).collect();
         let collected = super::collect(&environment).unwrap();
         let url = collected.written.into_iter().find(|(name, _)| *name == "mail.smtp_url").unwrap().1;
-        let Value::Bare(text) = url.value else { panic!("the URL is no bare text") };
+        let Value::Bare(text) = url.value else { panic!("the URL is not a bare value") };
         text
     };
     assert_eq!(smtp(&[]), "smtp://mail.example.org:587");
@@ -104,7 +104,7 @@ fn a_mail_server_is_put_together_from_its_parts() {
 }
 
 #[test]
-fn what_is_not_done_is_warned_of_by_name() {
+fn unsupported_settings_warn_by_name() {
     let warnings = gotrue(&[
         ("GOTRUE_EXTERNAL_GOOGLE_ENABLED", "true"),
         ("GOTRUE_EXTERNAL_GITHUB_ENABLED", "false"),
@@ -116,12 +116,9 @@ fn what_is_not_done_is_warned_of_by_name() {
     .warnings;
     let has = |text: &str| warnings.iter().filter(|warning| warning.contains(text)).count();
     assert_eq!(has("GOTRUE_EXTERNAL_GOOGLE_ENABLED: not available yet (sign-in through other providers)"), 1);
-    assert_eq!(has("GOTRUE_EXTERNAL_GITHUB_ENABLED"), 0, "what is off anyway is no news");
+    assert_eq!(has("GOTRUE_EXTERNAL_GITHUB_ENABLED"), 0, "a disabled feature does not warn");
     assert_eq!(has("GOTRUE_SAML_ENABLED: not available yet (single sign-on)"), 1);
-    assert_eq!(
-        has("GOTRUE_SITE_URI: GoTrue has no such setting; it is ignored; did you mean GOTRUE_SITE_URL?"),
-        1
-    );
+    assert_eq!(has("GOTRUE_SITE_URI: GoTrue has no such setting; ignored; did you mean GOTRUE_SITE_URL?"), 1);
     assert_eq!(has("GOTRUE_OPERATOR_TOKEN"), 0);
     assert_eq!(has("BASALT_SERVER_TRUSTED_PROXIES"), 1);
 }
@@ -137,15 +134,15 @@ fn faults_name_the_variable() {
 }
 
 #[test]
-fn without_only_auth_they_are_not_read() {
+fn ignored_without_only_auth() {
     let config = load(&[("GOTRUE_JWT_EXP", "soon")], None).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(config.server.port, 8000);
-    assert!(config.database.url.is_none(), "DATABASE_URL is somebody else's then");
+    assert!(config.database.url.is_none(), "DATABASE_URL is not ours then");
     assert!(config.warnings.iter().any(|warning| warning.contains("--only auth")), "{:?}", config.warnings);
 }
 
 #[test]
-fn without_a_gotrue_variable_it_is_ours() {
+fn without_gotrue_variables_our_defaults_apply() {
     let environment = vec![(OsString::from("PORT"), OsString::from("9"))];
     let command_line = CommandLine { only: Some(Only::Auth), ..CommandLine::default() };
     let config = Config::from_origin(&command_line, environment, std::env::temp_dir()).unwrap();

@@ -1,8 +1,8 @@
-//! The format of `postgrest.conf`: `name = value` lines with `#` comments, where a value is a double-quoted text, a
-//! number or a boolean. Texts may name variables, `$(HOME)`, and earlier settings; `$$` is a dollar sign. `import "file"`
-//! and groups, `app.settings { name = "value" }`, belong to the format as well.
+//! Parser for `postgrest.conf`: `name = value` lines with `#` comments, where a value is a double-quoted string, a number or
+//! a boolean. Strings may interpolate variables, `$(HOME)`, and earlier settings; `$$` is a dollar sign. The format also has
+//! `import "file"` and groups, `app.settings { name = "value" }`.
 //!
-//! Every mistake is reported with its line, and reading goes on after it. [`super`] says what a name means.
+//! Reports every mistake with its line and continues after it. [`super`] interprets the names.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use basalt_core::settings::{Fault, Source};
 
 use crate::config::foreign::Entry;
 
-/// Files that import each other must end somewhere.
+/// Limits recursive imports.
 const MAX_DEPTH: usize = 8;
 
-/// The settings of the file at `path`, in their order. `shown` shortens a path for people; `variable` looks one up.
+/// Parses the file at `path` in order. `shown` shortens a path for messages; `variable` reads an environment variable.
 pub(super) fn read(
     path: &Path,
     shown: &dyn Fn(&Path) -> PathBuf,
@@ -32,18 +32,21 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn file(&mut self, path: &Path, asked_by: &Source, depth: usize) {
+    fn file(&mut self, path: &Path, imported_by: &Source, depth: usize) {
         let name = (self.shown)(path);
         let text = match std::fs::read(path).map(String::from_utf8) {
             Ok(Ok(text)) => text,
             Ok(Err(_)) => {
                 return self
-                    .fault(asked_by, format!("{} is not UTF-8 text: save it as UTF-8", name.display()));
+                    .fault(imported_by, format!("{} is not UTF-8 text: save it as UTF-8", name.display()));
             }
             Err(error) => {
                 return self.fault(
-                    asked_by,
-                    format!("cannot read {} ({error}): check the path and who may read it", name.display()),
+                    imported_by,
+                    format!(
+                        "cannot read {} ({error}): check the path and the file's permissions",
+                        name.display()
+                    ),
                 );
             }
         };
@@ -55,14 +58,14 @@ impl Reader<'_> {
         self.faults.push(Fault { source: source.clone(), message });
     }
 
-    /// Settings up to the end of the file, or of the group.
+    /// Parses settings up to the end of the file or group.
     fn block(&mut self, cursor: &mut Cursor<'_>, prefix: &str, path: &Path, depth: usize, in_group: bool) {
         loop {
             cursor.skip_space();
             let source = cursor.source();
             if cursor.rest.is_empty() {
                 if in_group {
-                    self.fault(&source, format!("the group {prefix} has no end: add a closing brace"));
+                    self.fault(&source, format!("the group {prefix} is not closed: add a closing brace"));
                 }
                 return;
             }
@@ -84,12 +87,12 @@ impl Reader<'_> {
         depth: usize,
         source: &Source,
     ) -> Result<(), String> {
-        let name = cursor.name().ok_or("starts no setting: write name = value, or # before a comment")?;
+        let name = cursor.name().ok_or("is not a setting: write name = value, or # before a comment")?;
         cursor.skip_space();
         if name == "import" && cursor.rest.starts_with('"') {
             let file = self.text(cursor)?;
             if depth == MAX_DEPTH {
-                return Err(format!("imports too deeply, perhaps in a circle: {file}"));
+                return Err(format!("imports are nested too deeply, perhaps in a cycle: {file}"));
             }
             let base = path.parent().unwrap_or(Path::new("."));
             self.file(&base.join(file), source, depth + 1);
@@ -115,7 +118,7 @@ impl Reader<'_> {
             return self.text(cursor).map_err(|problem| format!("{name} {problem}"));
         }
         if cursor.rest.starts_with('[') {
-            return Err(format!("{name} is a list: write it as one text, {name} = \"a, b\""));
+            return Err(format!("{name} is a list: write it as one string, {name} = \"a, b\""));
         }
         let word = cursor.take_while(|c| !c.is_whitespace() && !matches!(c, '#' | '}'));
         match word {
@@ -125,11 +128,11 @@ impl Reader<'_> {
             number if number.parse::<f64>().is_ok() && number.starts_with(|c: char| c.is_ascii_digit()) => {
                 Ok(number.to_owned())
             }
-            _ => Err(format!("{name}: the value needs double quotes, {name} = \"…\"")),
+            _ => Err(format!("{name}: put the value in double quotes, {name} = \"…\"")),
         }
     }
 
-    /// A text in double quotes, with escapes and interpolations resolved.
+    /// Parses a double-quoted string and resolves escapes and interpolations.
     fn text(&self, cursor: &mut Cursor<'_>) -> Result<String, String> {
         let mut text = String::new();
         cursor.take('"');
@@ -137,7 +140,7 @@ impl Reader<'_> {
             match cursor.next().ok_or("has no closing double quote: add one at the end of the value")? {
                 '"' => return self.interpolated(&text),
                 '\\' => text.push(
-                    cursor.escape().ok_or("has a \\ before something else than n, r, t, \", \\ or uXXXX")?,
+                    cursor.escape().ok_or("has a \\ that is not followed by n, r, t, \", \\ or uXXXX")?,
                 ),
                 other => text.push(other),
             }
@@ -156,13 +159,11 @@ impl Reader<'_> {
             }
             let inner = after.strip_prefix('(').and_then(|after| after.split_once(')'));
             let (name, after) =
-                inner.ok_or("has a $ that starts no $(VARIABLE): write $$ for a dollar sign")?;
+                inner.ok_or("has a $ that is not part of $(VARIABLE): write $$ for a dollar sign")?;
             let earlier = self.entries.iter().rev().find(|entry| entry.name == name);
             let value = earlier.map(|entry| entry.value.clone()).or_else(|| (self.variable)(name));
             whole.push_str(&value.ok_or_else(|| {
-                format!(
-                    "names $({name}), and there is no such variable: set it, or write $$ for a dollar sign"
-                )
+                format!("uses $({name}), but this variable is not set: set it, or write $$ for a dollar sign")
             })?);
             rest = after;
         }
@@ -171,7 +172,7 @@ impl Reader<'_> {
     }
 }
 
-/// Where reading stands.
+/// The position of the parser in a file.
 struct Cursor<'a> {
     rest: &'a str,
     line: usize,
@@ -206,7 +207,7 @@ impl<'a> Cursor<'a> {
         taken
     }
 
-    /// Blanks, empty lines and comments.
+    /// Skips blanks, empty lines and comments.
     fn skip_space(&mut self) {
         loop {
             if self.rest.starts_with('#') {
@@ -230,7 +231,7 @@ impl<'a> Cursor<'a> {
         Some(self.take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.')).to_owned())
     }
 
-    /// The character after a backslash.
+    /// Parses the character after a backslash.
     fn escape(&mut self) -> Option<char> {
         match self.next()? {
             'n' => Some('\n'),
@@ -242,7 +243,7 @@ impl<'a> Cursor<'a> {
                 if !(0xD800..0xDC00).contains(&first) {
                     return char::from_u32(first);
                 }
-                // The other half of a surrogate pair.
+                // The second half of a surrogate pair.
                 let second = (self.take('\\') && self.take('u')).then(|| self.code_unit())??;
                 let low = second.checked_sub(0xDC00).filter(|low| *low < 0x400)?;
                 char::from_u32(0x1_0000 + ((first - 0xD800) << 10) + low)
@@ -258,14 +259,14 @@ impl<'a> Cursor<'a> {
         Some(unit)
     }
 
-    /// Nothing but a comment may follow on the line.
+    /// Checks that only a comment follows on the line.
     fn end_of_item(&mut self, name: &str) -> Result<(), String> {
         let _blanks = self.take_while(|c| matches!(c, ' ' | '\t' | '\r'));
         if self.rest.is_empty() || self.rest.starts_with(['\n', '#', '}']) {
             return Ok(());
         }
         Err(format!(
-            "{name}: something follows the value; write a comment behind #, and the value in double quotes"
+            "{name}: unexpected text after the value; start a comment with #, and put the value in double quotes"
         ))
     }
 }
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_a_value() {
+    fn parses_every_form_of_a_value() {
         let text = "# a comment\n\
             db-uri = \"postgres://a:b@c/d\" # behind\n\
             db-pool=5\ndb-plan-enabled = on\n db-config = false\n\
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn no_beginning_of_a_file_is_too_much_for_the_reader() {
+    fn truncated_files_do_not_panic() {
         let whole =
             "a = \"$(THERE) $$ \\u00e9\\ud83d\\ude00\" # x\nb { c = [1] d=-1 }\nimport \"more.conf\"\n";
         for end in 0..=whole.len() {
@@ -321,23 +322,26 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_told_with_its_line_and_what_follows_is_read() {
-        for (wrong, told) in [
-            ("db-anon-role = anon", "needs double quotes"),
-            ("db-anon-role = \"anon\" x", "something follows the value"),
+    fn reports_line_of_each_fault_and_continues() {
+        for (wrong, expected) in [
+            ("db-anon-role = anon", "in double quotes"),
+            ("db-anon-role = \"anon\" x", "unexpected text after the value"),
             ("db-anon-role \"anon\"", "has no value"),
-            ("db-anon-role =", "needs double quotes"),
-            ("= \"anon\"", "starts no setting"),
+            ("db-anon-role =", "in double quotes"),
+            ("= \"anon\"", "is not a setting"),
             ("db-schemas = [\"a\", \"b\"]", "is a list"),
             ("jwt-secret = \"a$b\"", "write $$"),
-            ("jwt-secret = \"$(NOT_THERE)\"", "no such variable"),
-            ("jwt-secret = \"\\x41\"", "has a \\ before"),
+            ("jwt-secret = \"$(NOT_THERE)\"", "this variable is not set"),
+            ("jwt-secret = \"\\x41\"", "has a \\ that is not"),
             ("import \"missing.conf\"", "cannot read"),
-            ("db-pool = -5", "needs double quotes"),
+            ("db-pool = -5", "in double quotes"),
         ] {
             let (entries, faults) = parsed(&format!("\n# first\n{wrong}\ndb-pool = 3\n"));
             let first = faults.first().map(String::as_str).unwrap_or_default();
-            assert!(first.starts_with("postgrest.conf:3: ") && first.contains(told), "{wrong}: {faults:?}");
+            assert!(
+                first.starts_with("postgrest.conf:3: ") && first.contains(expected),
+                "{wrong}: {faults:?}"
+            );
             let is_swallowed = wrong == "db-anon-role =";
             assert_eq!(entries.len(), usize::from(!is_swallowed), "{wrong}: {entries:?}");
         }

@@ -1,5 +1,5 @@
-//! The configuration in force in PostgREST's own words: `basalt config --postgrest`, and `/config` of the admin port.
-//! Secrets are named, never shown.
+//! Prints the effective configuration in PostgREST's format, for `basalt config --postgrest` and the admin port's `/config`.
+//! Secrets are never shown.
 
 use std::fmt::{Display, Write as _};
 
@@ -7,10 +7,10 @@ use basalt_rest::config::{ErrorVerbosity, FunctionName, OpenApiMode, RestConfig}
 
 use crate::config::{Config, Effective};
 
-/// What a secret reads.
+/// Shown in place of a secret.
 const HIDDEN: &str = "(set)";
 
-/// As a `postgrest.conf`. `rest` are the settings in force, which those of the database may have changed.
+/// Formats the configuration as a `postgrest.conf`. `rest` has the effective settings, which the database may have changed.
 #[must_use]
 pub fn print(config: &Config, rest: &RestConfig) -> String {
     let mut text = String::new();
@@ -62,7 +62,7 @@ pub fn print(config: &Config, rest: &RestConfig) -> String {
             (true, true) => "rollback-allow-override",
         }),
     );
-    // Without its password.
+    // Shown without its password.
     plain(
         "db-uri",
         &shown("database.authenticator_url").or_else(|| shown("database.url")).unwrap_or_else(|| quoted("")),
@@ -101,16 +101,16 @@ pub fn print(config: &Config, rest: &RestConfig) -> String {
     text
 }
 
-/// The value as `basalt config` shows it, which never is a secret.
+/// The value as `basalt config` shows it, which never contains a secret.
 fn shown(config: &Config, key: &str) -> Option<String> {
     let found: &Effective = config.effective.iter().find(|setting| setting.setting.key == key)?;
     let shown = found.value.as_ref()?;
-    // TOML has more ways to quote a text than this format.
+    // TOML has string forms that this format lacks.
     let value = format!("shown = {shown}").parse::<toml::Table>().ok()?.remove("shown")?;
     Some(value.as_str().map_or_else(|| value.to_string(), quoted))
 }
 
-/// In double quotes, with what the format gives a meaning to escaped.
+/// A double-quoted string with special characters escaped.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('$', "$$"))
 }

@@ -24,7 +24,7 @@ fn load_with(
 
 const URI: (&str, &str) = ("PGRST_DB_URI", "postgres://login:hidden@h:6000/d");
 
-/// With these variables beside the database's.
+/// Loads these variables, with a database URL unless they include one.
 fn with(variables: &[(&str, &str)]) -> Result<Config, ConfigErrors> {
     let uri = Some(URI).filter(|(uri, _)| variables.iter().all(|(name, _)| name != uri));
     let variables: Vec<_> = uri.into_iter().chain(variables.iter().copied()).collect();
@@ -46,7 +46,7 @@ fn faults(result: Result<Config, ConfigErrors>) -> Vec<String> {
 }
 
 #[test]
-fn postgrests_defaults_hold_where_its_names_are_used() {
+fn postgrest_names_enable_postgrest_defaults() {
     let config = with(&[]).unwrap();
     assert!(config.is_postgrest);
     assert_eq!(config.warnings, Vec::<String>::new());
@@ -71,22 +71,22 @@ fn postgrests_defaults_hold_where_its_names_are_used() {
 }
 
 #[test]
-fn without_its_names_our_defaults_hold() {
+fn without_postgrest_names_our_defaults_apply() {
     let variables =
         [("BASALT_DATABASE_URL", "postgresql://u@h/d"), ("PGUSER", "somebody"), ("PGRST_DB_POOL", "")];
     let config = load_with(None, &variables, Some(Only::Rest)).1.unwrap();
     assert_eq!((config.is_postgrest, config.server.port), (false, 8000));
     assert_eq!(config.rest.anon_role.as_deref(), Some("anon"));
-    // With another service they say nothing, though an operator may expect it.
+    // With another service these variables have no effect, and a warning says so.
     let variables = [("PGRST_DB_SCHEMAS", "api"), ("PGRST_DB_POOL", "1")];
     let config = load_with(None, &variables, None).1.unwrap();
     assert_eq!(config.rest.schemas, ["public"]);
-    assert!(config.warnings[0].starts_with("PGRST_DB_POOL and the like"), "{:?}", config.warnings);
+    assert!(config.warnings[0].starts_with("PGRST_DB_POOL and similar variables"), "{:?}", config.warnings);
     let (_dir, refused) = load_with(Some("db-pool = 1"), &[], None);
-    assert!(faults(refused)[0].contains("goes with --only rest"));
+    assert!(faults(refused)[0].contains("requires --only rest"));
 }
 
-/// PostgREST's name, what is written, our setting, how we show it. One line for each that has one meaning.
+/// PostgREST's name, its value, our setting, and how `basalt config` shows it; one line per name with a single meaning.
 const VALUES: &[(&str, &str, &str, &str)] = &[
     ("admin-server-host", "127.0.0.9", "server.admin_host", "\"127.0.0.9\""),
     ("admin-server-port", "3001", "server.admin_port", "3001"),
@@ -152,7 +152,7 @@ const VALUES: &[(&str, &str, &str, &str)] = &[
 ];
 
 #[test]
-fn every_setting_is_read_from_a_variable_and_from_a_file_under_all_its_names() {
+fn reads_every_setting_by_all_its_names() {
     let form = form();
     for (name, text, key, shown) in VALUES {
         let known = form.names.iter().find(|known| known.name == *name).unwrap();
@@ -168,7 +168,7 @@ fn every_setting_is_read_from_a_variable_and_from_a_file_under_all_its_names() {
             assert_eq!(effective(&config, key), *shown, "{line}");
         }
     }
-    // The others are accepted as well.
+    // Names with special handling are accepted as well.
     for name in form.names.iter().filter(|name| !VALUES.iter().any(|(known, ..)| *known == name.name)) {
         let config = with(&[(&form.variable_of(&name.name), "1")])
             .unwrap_or_else(|error| panic!("{}: {error}", name.name));
@@ -177,7 +177,7 @@ fn every_setting_is_read_from_a_variable_and_from_a_file_under_all_its_names() {
 }
 
 #[test]
-fn tables_name_each_setting_once_and_keys_that_there_are() {
+fn tables_have_unique_names_and_existing_keys() {
     for form in [form(), crate::config::gotrue::form()] {
         let is_key = |key: &str| crate::config::settings().any(|setting| setting.key == key);
         for name in &form.names {
@@ -197,7 +197,7 @@ fn tables_name_each_setting_once_and_keys_that_there_are() {
 }
 
 #[test]
-fn who_wins() {
+fn sources_override_each_other_in_order() {
     let file = "db-schemas = \"file\"\ndb-schema = \"alias\"\nmax-rows = 1\ndb-pool = 2\ndb-pool = 3\n";
     let variables = [
         URI,
@@ -207,7 +207,7 @@ fn who_wins() {
     ];
     let (_dir, config) = load_with(Some(file), &variables, Some(Only::Rest));
     let config = config.unwrap();
-    // A name before its alias, wherever they stand; our variable before theirs; theirs before the file.
+    // A name wins over its alias, wherever they are set; our variables win over PostgREST's, and those over the file.
     assert_eq!(config.rest.schemas, ["file"]);
     assert_eq!((config.rest.max_rows, config.database.pool_size), (Some(1), 5));
     let source = |name: &str| {
@@ -216,7 +216,7 @@ fn who_wins() {
     assert_eq!(source("rest.schemas"), "postgrest.conf:1");
     assert_eq!(source("database.authenticator_url"), "PGRST_DB_URI");
     assert_eq!(source("server.port"), "PostgREST's default");
-    // The file before basalt.toml, which still says what it alone can say.
+    // The file wins over basalt.toml, which still provides the settings that only it can set.
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(
         dir.path().join("basalt.toml"),
@@ -238,7 +238,7 @@ fn who_wins() {
 }
 
 #[test]
-fn empty_is_not_set_but_for_lists() {
+fn empty_counts_as_unset_except_for_lists() {
     let config = with(&[
         ("PGRST_DB_MAX_ROWS", ""),
         ("PGRST_MAX_ROWS", "3"),
@@ -260,7 +260,7 @@ fn empty_is_not_set_but_for_lists() {
 }
 
 #[test]
-fn names_of_schemas_are_verbatim_between_commas() {
+fn schema_names_are_verbatim_between_commas() {
     let names = r#"v1, SPECIAL "@/\#~_-,"v 2""#;
     let config = with(&[("PGRST_DB_SCHEMAS", names), ("PGRST_DB_EXTRA_SEARCH_PATH", names)]).unwrap();
     let expected = ["v1", r#"SPECIAL "@/\#~_-"#, r#""v 2""#];
@@ -269,7 +269,7 @@ fn names_of_schemas_are_verbatim_between_commas() {
 }
 
 #[test]
-fn a_secret_may_be_keys() {
+fn secret_may_be_jwk_or_jwk_set() {
     let key = r#"{"kty":"oct","k":"YSBzZWNyZXQgb2YgYXQgbGVhc3QgdGhpcnR5LXR3byBieXRlcw"}"#;
     for text in [key.to_owned(), format!(r#"{{"keys":[{key}]}}"#)] {
         let config = with(&[("PGRST_JWT_SECRET", &text)]).unwrap();
@@ -283,7 +283,7 @@ fn a_secret_may_be_keys() {
     ];
     let secret = with(&base64).unwrap().jwt.decoded_secret.unwrap();
     assert_eq!(secrecy::ExposeSecret::expose_secret(&secret), b"a secret of at least thirty-two bytes");
-    // Nothing is kept or made for a start without one.
+    // A start without a secret neither generates nor stores one.
     let (dir, config) = load_with(None, &[URI], Some(Only::Rest));
     let secrets = crate::secrets::Secrets::load(&config.unwrap()).unwrap();
     assert!(!basalt_core::keys::Keys::new(secrets.key_material()).unwrap().can_verify());
@@ -291,7 +291,7 @@ fn a_secret_may_be_keys() {
 }
 
 #[test]
-fn settings_of_the_applications_own() {
+fn reads_app_settings() {
     let file = "app.settings.one = \"1\"\napp.settings.Two = 2\n";
     let (_dir, config) = load_with(
         Some(file),
@@ -305,7 +305,7 @@ fn settings_of_the_applications_own() {
 }
 
 #[test]
-fn mistakes_name_their_place_and_unknown_names_are_only_warned_of() {
+fn faults_name_their_line_and_unknown_names_warn() {
     let config = load_with(
         Some("db-shemas = \"x\"\nnothing-like-it-at-all = 1\n"),
         &[URI, ("PGRST_DB_SHEMAS", "x"), ("PGRST_DB_POOL_AUTOMATIC_RECOVERY", "false")],
@@ -316,10 +316,10 @@ fn mistakes_name_their_place_and_unknown_names_are_only_warned_of() {
     assert_eq!(
         config.warnings,
         [
-            "postgrest.conf:1: PostgREST has no setting db-shemas; it is ignored; did you mean db-schemas?",
-            "postgrest.conf:2: PostgREST has no setting nothing-like-it-at-all; it is ignored",
-            "PGRST_DB_SHEMAS: PostgREST has no such setting; it is ignored; did you mean PGRST_DB_SCHEMAS?",
-            "PGRST_DB_POOL_AUTOMATIC_RECOVERY: a lost connection to the database is always opened again, and the server goes on meanwhile",
+            "postgrest.conf:1: PostgREST has no setting db-shemas; ignored; did you mean db-schemas?",
+            "postgrest.conf:2: PostgREST has no setting nothing-like-it-at-all; ignored",
+            "PGRST_DB_SHEMAS: PostgREST has no such setting; ignored; did you mean PGRST_DB_SCHEMAS?",
+            "PGRST_DB_POOL_AUTOMATIC_RECOVERY: the server always reconnects to the database and keeps running meanwhile",
         ]
     );
     let found = faults(in_file(
@@ -353,7 +353,7 @@ fn mistakes_name_their_place_and_unknown_names_are_only_warned_of() {
 }
 
 #[test]
-fn the_database_may_come_from_libpqs_variables_alone() {
+fn database_may_come_from_libpq_variables() {
     let variables = [
         ("PGRST_DB_ANON_ROLE", "web"),
         ("PGHOST", "db.internal"),
@@ -366,14 +366,14 @@ fn the_database_may_come_from_libpqs_variables_alone() {
     let shown = effective(&config, "database.authenticator_url");
     assert_eq!(shown, "\"postgresql://authenticator:(set)@db.internal:5432/app\"");
     assert!(config.database.verify_certificate);
-    // Ours, where it is written, counts more than what libpq would make of nothing.
+    // Our own URL wins over libpq's defaults.
     let ours = ("BASALT_DATABASE_URL", "postgresql://mine@elsewhere/d");
     let config = load_with(None, &[&variables[..], &[ours]].concat(), Some(Only::Rest)).1.unwrap();
     assert_eq!(config.database.authenticator_url.unwrap().expose_secret(), ours.1);
 }
 
 #[test]
-fn the_listing_in_its_words_reads_back_and_holds_no_secret() {
+fn printed_configuration_loads_again_without_secrets() {
     let marked = "hunter2-marked-secret";
     let variables = [
         ("PGRST_DB_URI", "postgres://login:hunter2-marked-secret@h:6000/d"),
@@ -405,7 +405,7 @@ fn the_listing_in_its_words_reads_back_and_holds_no_secret() {
     }
     let names = form().names;
     let listed = names.iter().filter(|name| listing.contains(&format!("{} = ", name.name))).count();
-    // All but what is accepted without any effect, and the beginning of the own ones.
+    // All names except those without any effect, and the prefix of app.settings.
     assert_eq!(listed, names.len() - 4, "{listing}");
     let usable = listing.replace("jwt-secret = \"(set)\"", "").replace(":(set)@", ":x@");
     let (_dir, again) = load_with(Some(&usable), &[], Some(Only::Rest));
