@@ -38,6 +38,8 @@ fn modernise(theirs: &mut Value, ours: &Value) {
     if let Some(Value::Object(parameter)) = theirs.pointer_mut("/parameters/preferParams") {
         let _values = parameter.remove("enum");
     }
+    // rest.md §3.14: the formats of integers name their width.
+    name_integer_widths(theirs);
     // 12.2.3 (#3504): the values of filters begin with an operator, so they have no format.
     for (name, parameter) in members(theirs, "parameters") {
         if let (true, Value::Object(parameter)) = (name.starts_with("rowFilter."), parameter) {
@@ -56,6 +58,24 @@ fn modernise(theirs: &mut Value, ours: &Value) {
                 property["description"].clone_from(new);
             }
         }
+    }
+}
+
+fn name_integer_widths(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            let format = match members.get("format").and_then(Value::as_str) {
+                Some("smallint" | "integer") => Some("int32"),
+                Some("bigint") => Some("int64"),
+                _ => None,
+            };
+            if let Some(format) = format {
+                members.insert("format".to_owned(), format.into());
+            }
+            members.values_mut().for_each(name_integer_widths);
+        }
+        Value::Array(items) => items.iter_mut().for_each(name_integer_widths),
+        _ => {}
     }
 }
 
