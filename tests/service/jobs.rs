@@ -1,4 +1,4 @@
-//! `core::jobs` on two tables as storage and Stripe's events will have them: rows that go when they are done, and rows that
+//! `pg::jobs` on two tables as storage and Stripe's events will have them: rows that go when they are done, and rows that
 //! stay with their outcome.
 
 #![expect(clippy::unwrap_used, reason = "helpers fail a test as the tests do")]
