@@ -128,7 +128,12 @@ async fn a_login_with_few_rights_hears_what_it_lacks() {
     let url = format!("postgresql://weak_{name}:weak@127.0.0.1:{}/{name}", database.cluster().port());
     let (passed, report) = doctor(dir.path(), &[("database.url", &url)], None).await;
     assert!(!passed);
-    for wanted in ["lacks CREATEROLE", "lacks BYPASSRLS", "event triggers cannot be created", "grant create on database"] {
+    for wanted in [
+        "lacks CREATEROLE",
+        "lacks BYPASSRLS",
+        "event triggers cannot be created",
+        "grant create on database",
+    ] {
         assert!(report.contains(wanted), "{wanted}: {report}");
     }
     // Alone, rest wants a weak login, a role to become, and schemas that exist.
@@ -139,7 +144,10 @@ async fn a_login_with_few_rights_hears_what_it_lacks() {
     ];
     let (passed, report) = doctor(dir.path(), &settings, Some(Only::Rest)).await;
     assert!(!passed && line(&report, "rights").starts_with("ok"), "{report}");
-    assert!(report.contains("schema nowhere does not exist") && report.contains("rest.anon_role"), "{report}");
+    assert!(
+        report.contains("schema nowhere does not exist") && report.contains("rest.anon_role"),
+        "{report}"
+    );
     database.admin_sql(&format!("drop role weak_{name}")).await;
 }
 

@@ -156,7 +156,8 @@ async fn signing_keys_are_rotated_and_revoked() {
     basalt(&server, &["keys", "revoke", &first, "--yes"]).failed("revoked");
     // A kid is base64url: one in 64 begins with a hyphen.
     for unknown in ["nobody", "-Yes", "--kid"] {
-        basalt(&server, &["keys", "revoke", unknown, "--yes"]).failed(&format!("no active key matches {unknown}"));
+        basalt(&server, &["keys", "revoke", unknown, "--yes"])
+            .failed(&format!("no active key matches {unknown}"));
     }
 
     // The legacy keys go with their secret; the others stand for their roles all the same.

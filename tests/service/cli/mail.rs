@@ -67,7 +67,8 @@ async fn mails_that_were_given_up_are_listed_and_sent_again() {
     assert!(!whole.contains("verify?") && !whole.contains("token"), "{whole}");
 
     let id = bob["id"].to_string();
-    basalt(&server, &["mail", "retry", &id, "999999"]).failed("no waiting or abandoned mail has the id 999999");
+    basalt(&server, &["mail", "retry", &id, "999999"])
+        .failed("no waiting or abandoned mail has the id 999999");
     assert_eq!(listed(&server, &["dead"], 3).await.len(), 3, "all or nothing");
     assert_eq!(basalt(&server, &["mail", "retry", &id]).ok().out, "1 mail queued again\n");
     smtp.wait_for("bob@example.org").await;

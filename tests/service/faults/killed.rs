@@ -7,8 +7,7 @@ use basalt_testkit::Basalt;
 use crate::load::{DATABASE_AWAY, Load, insert, is_refusal, project, stored};
 
 async fn server(project: &std::path::Path) -> Basalt {
-    let builder =
-        Basalt::builder().embedded().project(project).expect_log("PostgreSQL ended; restarting it");
+    let builder = Basalt::builder().embedded().project(project).expect_log("PostgreSQL ended; restarting it");
     DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await
 }
 

@@ -42,7 +42,8 @@ async fn a_second_server_on_the_same_data_names_the_first() {
     let data = server.state_dir().to_str().unwrap();
     let said = refusal(project().path(), &["--data", data], &[("BASALT_DATABASE_BIN_DIR", &bin_dir().await)]);
     assert!(
-        said.contains("another Basalt server") && said.contains(&format!("pid {}", server.pid().as_raw_nonzero())),
+        said.contains("another Basalt server")
+            && said.contains(&format!("pid {}", server.pid().as_raw_nonzero())),
         "{said}"
     );
     server.get("/ready").send().await.expect(200);
