@@ -1,5 +1,4 @@
-//! `basalt doctor` against real machines: free and taken ports, whole and broken folders, a PostgreSQL that answers,
-//! one that does not, and one behind a transaction pooler.
+//! `basalt doctor`: ports, directories, secrets, PostgreSQL (reachable, unreachable, behind a transaction pooler), Stripe.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers fail a test as the tests do")]
 
@@ -10,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use basalt::config::{CommandLine, Config, Only};
-use basalt_testkit::{Cluster, TestDatabase, free_port};
+use basalt_testkit::{Cluster, HttpStub, Reply, TestDatabase, free_port};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
@@ -37,7 +36,7 @@ async fn doctor(dir: &Path, settings: &[(&str, &str)], only: Option<Only>) -> (b
     (passed, String::from_utf8(out).unwrap())
 }
 
-/// The line about `subject`.
+/// The report line of `subject`.
 fn line<'a>(report: &'a str, subject: &str) -> &'a str {
     let found = report
         .lines()
@@ -50,7 +49,7 @@ async fn database() -> TestDatabase {
 }
 
 #[tokio::test]
-async fn a_new_machine_is_told_what_is_still_to_come() {
+async fn new_machine_passes() {
     let dir = tempfile::tempdir().unwrap();
     let bin_dir = Cluster::get().await.bin_dir().display().to_string();
     let (passed, report) = doctor(dir.path(), &[("database.bin_dir", &bin_dir)], None).await;
@@ -63,11 +62,11 @@ async fn a_new_machine_is_told_what_is_still_to_come() {
     );
     assert!(line(&report, "postgresql").starts_with("ok"), "{report}");
     assert!(line(&report, "database").contains("not running"), "{report}");
-    assert!(!dir.path().join(".basalt").exists(), "the doctor makes nothing");
+    assert!(!dir.path().join(".basalt").exists(), "the doctor created files");
 }
 
 #[tokio::test]
-async fn a_taken_port_is_a_failure_with_a_remedy() {
+async fn taken_port_fails_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let holder = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = holder.local_addr().unwrap().port().to_string();
@@ -81,7 +80,7 @@ async fn a_taken_port_is_a_failure_with_a_remedy() {
 }
 
 #[tokio::test]
-async fn damaged_secrets_and_open_folders_are_named() {
+async fn damaged_secrets_and_open_permissions_fail() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join(".basalt");
     std::fs::create_dir(&state).unwrap();
@@ -94,7 +93,7 @@ async fn damaged_secrets_and_open_folders_are_named() {
 }
 
 #[tokio::test]
-async fn a_postgresql_that_answers_is_looked_into() {
+async fn reachable_postgresql_is_checked() {
     let (dir, database) = (tempfile::tempdir().unwrap(), database().await);
     let url = database.url();
     let (passed, report) = doctor(dir.path(), &[("database.url", &url)], None).await;
@@ -108,7 +107,7 @@ async fn a_postgresql_that_answers_is_looked_into() {
 }
 
 #[tokio::test]
-async fn an_unreachable_server_and_a_wrong_password_are_one_sentence_each() {
+async fn unreachable_server_and_wrong_password_fail() {
     let (dir, database) = (tempfile::tempdir().unwrap(), database().await);
     let nowhere = format!("postgresql://u:secret-word@127.0.0.1:{}/d", free_port());
     let (passed, report) = doctor(dir.path(), &[("database.url", &nowhere)], None).await;
@@ -121,7 +120,7 @@ async fn an_unreachable_server_and_a_wrong_password_are_one_sentence_each() {
 }
 
 #[tokio::test]
-async fn a_login_with_few_rights_hears_what_it_lacks() {
+async fn login_without_privileges_lists_what_is_missing() {
     let (dir, database) = (tempfile::tempdir().unwrap(), database().await);
     let name = database.name().to_owned();
     database.admin_sql(&format!("create role weak_{name} login password 'weak'")).await;
@@ -136,7 +135,7 @@ async fn a_login_with_few_rights_hears_what_it_lacks() {
     ] {
         assert!(report.contains(wanted), "{wanted}: {report}");
     }
-    // Alone, rest wants a weak login, a role to become, and schemas that exist.
+    // `--only rest` needs a login that can switch to a role, and existing schemas.
     let settings = [
         ("database.url", url.as_str()),
         ("rest.anon_role", "nobody_here"),
@@ -152,7 +151,7 @@ async fn a_login_with_few_rights_hears_what_it_lacks() {
 }
 
 #[tokio::test]
-async fn another_servers_database_and_its_demo_accounts_are_named_in_production() {
+async fn foreign_database_and_demo_accounts_are_reported() {
     let (dir, database) = (tempfile::tempdir().unwrap(), database().await);
     database
         .admin_sql(
@@ -194,7 +193,7 @@ async fn another_servers_database_and_its_demo_accounts_are_named_in_production(
 }
 
 #[tokio::test]
-async fn a_transaction_pooler_is_recognised() {
+async fn transaction_pooler_is_detected() {
     let (dir, database) = (tempfile::tempdir().unwrap(), database().await);
     let (backend, connection) = tokio_postgres::connect(&database.url(), NoTls).await.unwrap();
     let driver = tokio::spawn(connection);
@@ -213,8 +212,8 @@ async fn a_transaction_pooler_is_recognised() {
     driver.abort();
 }
 
-/// A transaction pooler at its smallest: every client's statements run on the one backend, like those of pgbouncer
-/// in transaction mode with a pool of one. pgbouncer itself is in no registry we use.
+/// A minimal transaction pooler: all clients share one backend, like pgbouncer in transaction mode with a pool of one.
+/// pgbouncer itself is not in a registry that we use.
 async fn pool(mut client: TcpStream, backend: Arc<Client>) -> std::io::Result<()> {
     let length = client.read_u32().await?;
     let mut startup = vec![0; length as usize - 4];
@@ -226,7 +225,7 @@ async fn pool(mut client: TcpStream, backend: Arc<Client>) -> std::io::Result<()
         let mut query = vec![0; length as usize - 4];
         client.read_exact(&mut query).await?;
         let query = String::from_utf8_lossy(query.strip_suffix(&[0]).unwrap_or(&query)).into_owned();
-        let mut answer = Vec::new();
+        let mut response = Vec::new();
         for message in backend.simple_query(&query).await.unwrap() {
             match message {
                 SimpleQueryMessage::RowDescription(columns) => {
@@ -235,7 +234,7 @@ async fn pool(mut client: TcpStream, backend: Arc<Client>) -> std::io::Result<()
                         body.extend(column.name().as_bytes());
                         body.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 25, 255, 255, 255, 255, 255, 255, 0, 0]);
                     }
-                    frame(&mut answer, b'T', &body);
+                    frame(&mut response, b'T', &body);
                 }
                 SimpleQueryMessage::Row(row) => {
                     let mut body = u16::try_from(row.len()).unwrap().to_be_bytes().to_vec();
@@ -248,14 +247,14 @@ async fn pool(mut client: TcpStream, backend: Arc<Client>) -> std::io::Result<()
                             None => body.extend([255; 4]),
                         }
                     }
-                    frame(&mut answer, b'D', &body);
+                    frame(&mut response, b'D', &body);
                 }
-                SimpleQueryMessage::CommandComplete(_) => frame(&mut answer, b'C', b"SELECT 1\0"),
+                SimpleQueryMessage::CommandComplete(_) => frame(&mut response, b'C', b"SELECT 1\0"),
                 _ => {}
             }
         }
-        frame(&mut answer, b'Z', b"I");
-        client.write_all(&answer).await?;
+        frame(&mut response, b'Z', b"I");
+        client.write_all(&response).await?;
     }
     Ok(())
 }
@@ -266,32 +265,23 @@ fn frame(out: &mut Vec<u8>, tag: u8, body: &[u8]) {
     out.extend(body);
 }
 
-/// A Stripe that answers each request with this status, `off` seconds ahead of this machine; its address.
-async fn stripe(status: u16, off: i64) -> String {
-    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let mut request = [0; 4096];
-            let read = stream.read(&mut request).await.unwrap();
-            let asked = String::from_utf8_lossy(request.get(..read).unwrap_or_default()).to_lowercase();
-            assert!(asked.contains("authorization: bearer sk_test_x"), "{asked}");
-            let time = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(off);
-            let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&time).unwrap();
-            let answer = format!(
-                "HTTP/1.1 {status} X\r\nDate: {date}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}"
-            );
-            stream.write_all(answer.as_bytes()).await.unwrap();
-        }
-    });
-    format!("http://{address}")
+/// Starts a Stripe that returns this status, with a clock `offset` seconds ahead of this machine.
+async fn stripe(status: u16, offset: i64) -> HttpStub {
+    HttpStub::start(move |request| {
+        assert_eq!(request.header("authorization"), "Bearer sk_test_x");
+        let time = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(offset);
+        let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&time).unwrap();
+        Reply::RespondWith(status, vec![("date", date)], "{}".to_owned())
+    })
+    .await
 }
 
 #[tokio::test]
-async fn stripes_key_and_clock_are_looked_at() {
+async fn stripe_key_and_clock_are_checked() {
     let dir = tempfile::tempdir().unwrap();
     let look = async |status: u16, off: i64| {
-        let base = stripe(status, off).await;
+        let stripe = stripe(status, off).await;
+        let base = stripe.url();
         let settings = [
             ("functions.builtin", "true"),
             ("stripe.secret_key", "sk_test_x"),
@@ -318,7 +308,7 @@ async fn stripes_key_and_clock_are_looked_at() {
 }
 
 #[tokio::test]
-async fn missing_app_is_no_failure_in_production() {
+async fn missing_app_passes_in_production() {
     let dir = tempfile::tempdir().unwrap();
     let settings = [("server.mode", "production"), ("server.public_url", "https://plans.example.org")];
     let (_, report) = doctor(dir.path(), &settings, None).await;
@@ -327,7 +317,7 @@ async fn missing_app_is_no_failure_in_production() {
 }
 
 #[tokio::test]
-async fn data_of_another_postgresql_is_a_failure() {
+async fn data_of_another_postgresql_version_fails() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join(".basalt/postgres");
     std::fs::create_dir_all(&data).unwrap();
@@ -347,7 +337,7 @@ async fn data_of_another_postgresql_is_a_failure() {
 }
 
 #[tokio::test]
-async fn newer_releases_database_is_a_failure() {
+async fn newer_releases_database_fails() {
     let dir = tempfile::tempdir().unwrap();
     let database = Cluster::get().await.database(dir.path()).await;
     database
@@ -359,7 +349,7 @@ async fn newer_releases_database_is_a_failure() {
 }
 
 #[tokio::test]
-async fn migrations_of_another_tool_are_a_failure() {
+async fn migrations_of_another_tool_fail() {
     let dir = tempfile::tempdir().unwrap();
     let database = Cluster::get().await.database(dir.path()).await;
     let url = database.url();
@@ -369,7 +359,7 @@ async fn migrations_of_another_tool_are_a_failure() {
         std::fs::write(migrations.join(format!("{name}.sql")), format!("create table public.t{name} ()"))
             .unwrap();
     }
-    // What `supabase db push` leaves behind.
+    // The history table of `supabase db push`.
     database
         .admin_sql(
             "set role postgres; create schema if not exists supabase_migrations;
@@ -385,7 +375,7 @@ async fn migrations_of_another_tool_are_a_failure() {
         assert!(found.contains(expected), "{expected}: {report}");
     }
     assert!(!found.contains("0002"), "{report}");
-    // The start says the same, and the remedy works.
+    // The server's start reports the same, and the remedy works.
     let state = Cluster::get().await.secrets_dir().await;
     let start = |arguments: &[&str]| {
         let mut command = basalt_testkit::Basalt::command(dir.path());
@@ -409,7 +399,7 @@ async fn migrations_of_another_tool_are_a_failure() {
 async fn second_server_needs_a_bus_and_shared_files() {
     let server = basalt_testkit::Basalt::start().await;
     let url = server.database().url();
-    // It shows itself by the slot that it streams from.
+    // A running server is visible by its replication slot.
     let slots = "pg_replication_slots where database = current_database() and active";
     while server.database().count(slots).await == 0 {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -423,7 +413,7 @@ async fn second_server_needs_a_bus_and_shared_files() {
         let found = report.lines().find(|line| line.starts_with("FAIL") && line.contains(subject));
         assert!(found.is_some_and(|line| line.contains(remedy)), "{subject}: {report}");
     }
-    // Beside the one server there is none to share with.
+    // With only one server, no sharing is needed.
     let output =
         server.same_settings().args(["doctor", "--port", &server.port().to_string()]).output().unwrap();
     let report = String::from_utf8(output.stdout).unwrap();
@@ -431,7 +421,7 @@ async fn second_server_needs_a_bus_and_shared_files() {
 }
 
 #[tokio::test]
-async fn proxy_that_is_not_trusted_is_a_failure() {
+async fn untrusted_proxy_fails() {
     let dir = tempfile::tempdir().unwrap();
     let settings = [("server.public_url", "https://plans.example.org"), ("server.app_dir", "")];
     let (passed, report) = doctor(dir.path(), &settings, None).await;
@@ -442,7 +432,7 @@ async fn proxy_that_is_not_trusted_is_a_failure() {
     let (_, report) = doctor(dir.path(), &settings, None).await;
     assert!(line(&report, "proxy").starts_with("ok"), "{report}");
 
-    // A running server has met a proxy that is not among them.
+    // A running server got requests from a proxy that is not in the list.
     let server = basalt_testkit::Basalt::builder().expect_log("server.trusted_proxies").start().await;
     let beside = || {
         let mut command = server.same_settings();

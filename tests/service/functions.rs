@@ -1,8 +1,7 @@
-//! `/functions/v1` over the wire, as functions.md has it: the registry and its gate, secrets, mail, and payments.
+//! `/functions/v1` over HTTP, against functions.md: the registry and its gate, secrets, mail, and payments.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test by panicking")]
 
 mod catch_up;
-mod double;
 mod double_of_stripe;
 mod gate;
 mod mail;
@@ -20,7 +19,7 @@ fn app() -> Builder {
     Basalt::builder().app()
 }
 
-/// A call of a built-in function, as the app's own fetches make it: without a key.
+/// A call of a built-in function without an API key, as the app sends it.
 fn call(server: &Basalt, name: &str, user: Option<&User>, body: &Value) -> Request {
     let request = server.post(&format!("/functions/v1/{name}")).json(body);
     match user {
@@ -29,7 +28,7 @@ fn call(server: &Basalt, name: &str, user: Option<&User>, body: &Value) -> Reque
     }
 }
 
-/// Signs a user up and makes an administrator of them.
+/// Signs up an administrator.
 async fn sign_up_admin(server: &Basalt, email: &str) -> User {
     let user = server.sign_up(email).await;
     server
@@ -43,7 +42,7 @@ fn shown(response: &Response) -> (u16, Value) {
     (response.status.as_u16(), response.json())
 }
 
-/// The failure of a built-in function.
+/// The error body of a built-in function.
 fn failure(message: &str) -> Value {
     json!({ "error": message })
 }

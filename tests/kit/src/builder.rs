@@ -1,4 +1,4 @@
-//! The choices of a server: its project, its settings, its database.
+//! Configures a test server: project, settings, database.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,9 +35,9 @@ enum DatabaseChoice {
     Clone,
     /// The server's own embedded PostgreSQL, in its own state folder.
     Embedded,
-    /// This one; the caller keeps it.
+    /// An existing database, owned by the caller.
     Given(String),
-    /// The one that PostgREST's variables name; the caller keeps it.
+    /// The database in PostgREST's variables, owned by the caller.
     Named,
 }
 
@@ -67,7 +67,7 @@ impl Builder {
         self
     }
 
-    /// The project folder; an empty one when not given.
+    /// The project folder; by default an empty one.
     pub fn project(mut self, dir: impl Into<PathBuf>) -> Self {
         self.project = Some(dir.into());
         self
@@ -78,19 +78,19 @@ impl Builder {
         self.project(process::checkout())
     }
 
-    /// Runs one service alone.
+    /// Runs only one service.
     pub fn only(mut self, service: &str) -> Self {
         self.only = Some(service.to_owned());
         self
     }
 
-    /// A WARN or ERROR line that contains `text` does not fail the test.
+    /// Allows WARN and ERROR lines that contain `text`.
     pub fn expect_log(mut self, text: &str) -> Self {
         self.expected_logs.push(text.to_owned());
         self
     }
 
-    /// Lets the server start its own PostgreSQL, durable, as for a user.
+    /// The server starts its own embedded PostgreSQL, with durability, as for a user.
     pub fn embedded(mut self) -> Self {
         self.database = DatabaseChoice::Embedded;
         self
@@ -102,8 +102,8 @@ impl Builder {
         self
     }
 
-    /// Runs REST alone, configured by PostgREST's own variables (`PGRST_DB_URI` and so on) and nothing else that
-    /// would change an answer.
+    /// Runs only REST, configured by PostgREST's variables (`PGRST_DB_URI` and so on) and nothing else that affects
+    /// responses.
     pub fn postgrest(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         self.only = Some("rest".to_owned());
         self.database = DatabaseChoice::Named;
@@ -117,22 +117,22 @@ impl Builder {
         self
     }
 
-    /// Starts a double of Stripe beside the server, for its payments.
+    /// Starts `basalt-stripe-double` for the server's payments.
     pub fn stripe_double(mut self) -> Self {
         self.has_stripe_double = true;
         self
     }
 
-    /// Starts it and waits until it is ready.
+    /// Starts the server and waits until it is ready.
     ///
     /// # Panics
-    /// It does not get ready; its log is in the message.
+    /// If it does not become ready; the message contains its log.
     pub async fn start(self) -> Basalt {
         let cluster = Cluster::get().await;
         let dir = cluster.fresh_dir("server");
         let project = self.project.clone().unwrap_or_else(|| made(dir.join("project")));
         let state_dir = made(dir.join("state"));
-        // Roles belong to the cluster, so all servers on it share the secrets their passwords derive from.
+        // Roles are cluster-wide, so all servers share the secrets from which their passwords are derived.
         let secrets_dir = cluster.secrets_dir().await;
         let copied = fs::copy(secrets_dir.join("secrets.json"), state_dir.join("secrets.json"));
         let _bytes = copied.expect("the shared secrets can be copied");
@@ -185,7 +185,7 @@ impl Builder {
         server
     }
 
-    /// The defaults for tests, under what the test has set.
+    /// The test defaults, overridden by the test's settings.
     fn all_settings(
         &self,
         cluster: &Cluster,
@@ -195,7 +195,7 @@ impl Builder {
         let mut settings: BTreeMap<String, String> = [
             ("server.log_format", "json"),
             ("server.app_dir", ""),
-            // Many servers share one cluster.
+            // Many servers share the cluster's connections.
             ("database.pool_size", "5"),
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned()))

@@ -1,4 +1,4 @@
-//! A TCP proxy that does to a link what networks do.
+//! A TCP proxy that simulates network faults.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -10,28 +10,28 @@ use tokio::time::{Duration, sleep};
 
 use crate::runtime::on_runtime;
 
-/// What the proxy does with all connections, old and new.
+/// The state of all connections, existing and new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// Bytes pass.
+    /// Data passes.
     Up,
-    /// Connections are closed, new ones at once.
+    /// Connections are closed, new ones immediately.
     Cut,
-    /// Connections stay open and nothing passes: what a lost route looks like.
+    /// Connections stay open and no data passes, like a lost route.
     Stalled,
-    /// Each piece waits this long.
+    /// Each piece is delayed by this time.
     Slow(Duration),
-    /// Connections there are stay open and nothing passes, for ever; new ones pass: the address has moved.
+    /// Existing connections stall forever, new ones work: the address has moved.
     Moved,
-    /// Each connection is closed after so many more bytes of answers.
+    /// Each connection is closed after this many more response bytes.
     CutAfter(usize),
-    /// Nothing passes after so many more bytes of answers.
+    /// Each connection stalls after this many more response bytes.
     StalledAfter(usize),
-    /// After so many more bytes of answers all are this one.
+    /// After this many more response bytes, every byte is replaced by this one.
     GarbledAfter(usize, u8),
 }
 
-/// A proxy in front of one address; gone with its value.
+/// A proxy in front of one address, closed on drop.
 #[derive(Debug)]
 pub struct ChaosProxy {
     port: u16,
@@ -40,10 +40,10 @@ pub struct ChaosProxy {
 }
 
 impl ChaosProxy {
-    /// Starts one in front of `target`.
+    /// Starts a proxy in front of `target`.
     ///
     /// # Panics
-    /// No port is free.
+    /// If no port is free.
     pub async fn start(target: SocketAddr) -> Self {
         on_runtime(async move {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port is free");
@@ -55,13 +55,13 @@ impl ChaosProxy {
         .await
     }
 
-    /// Where it listens, on 127.0.0.1.
+    /// Its port on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Changes the link from now on.
+    /// Changes the link's state.
     pub fn set(&self, link: Link) {
         let _before = self.link.send_replace(link);
     }
@@ -94,14 +94,14 @@ async fn carry(near: TcpStream, target: SocketAddr, state: watch::Receiver<Link>
     }
 }
 
-/// One way of a connection.
+/// One direction of a connection.
 struct Way {
-    /// It was made after the address had moved.
+    /// Whether it was opened after the address moved.
     is_moved: bool,
     is_answer: bool,
 }
 
-/// Copies one way until an end, a cut, or the proxy's own end.
+/// Copies one direction until it ends, the link is cut, or the proxy is dropped.
 async fn copy(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
@@ -135,7 +135,7 @@ async fn copy(
             return;
         }
         if is_lost {
-            // What is sent goes nowhere, until the sender gives up.
+            // Discard data until the sender gives up.
             match from.read(&mut buffer).await {
                 Ok(0) | Err(_) => return,
                 Ok(_) => continue,
@@ -155,7 +155,7 @@ async fn copy(
                 }
                 continue;
             }
-            // Reading is cancel-safe: nothing is taken unless it completes.
+            // Reading is cancel-safe.
             read = from.read(buffer.get_mut(..room).unwrap_or_default()) => match read {
                 Ok(0) | Err(_) => return,
                 Ok(count) => count,
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_link_stalls_cuts_and_comes_back() {
+    async fn link_stalls_cuts_and_recovers() {
         let proxy = ChaosProxy::start(echo_server().await).await;
         let mut first = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port())).await.unwrap();
         echoes(&mut first).await;
@@ -211,7 +211,7 @@ mod tests {
         let silence = tokio::time::timeout(Duration::from_millis(300), first.read_u8()).await;
         assert!(silence.is_err(), "{silence:?}");
         proxy.set(Link::Up);
-        assert_eq!(first.read_u8().await.unwrap(), b'y', "what was stalled arrives");
+        assert_eq!(first.read_u8().await.unwrap(), b'y', "stalled data arrives");
         echoes(&mut first).await;
         proxy.set(Link::Cut);
         assert!(first.read_u8().await.is_err());

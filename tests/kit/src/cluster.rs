@@ -1,5 +1,5 @@
-//! The PostgreSQL of a test process: started with the first server, without durability, and taken away by a small
-//! helper process when the test process ends, however it ends.
+//! The PostgreSQL of a test process: started with the first server, without durability, and removed by a small reaper process
+//! when the test process ends for any reason.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -19,35 +19,34 @@ use crate::keys::Keys;
 use crate::process;
 use crate::runtime::on_runtime;
 
-/// PostgreSQL's log in the data folder; the collector gives JSON an ending of its own.
+/// PostgreSQL's log in the data directory; the logging collector changes the extension for JSON.
 const LOG_DIR: &str = "log";
 const LOG_FILE: &str = "cluster.log";
 
 /// The superuser's password in test clusters.
 const PASSWORD: &str = "testkit";
 
-/// Names of template databases. The mutex is held to look up only; the cell serialises the making.
+/// Names of template databases. The mutex is held only for lookups; the cell serialises creation.
 type Templates<K> = Mutex<HashMap<K, Arc<OnceCell<String>>>>;
 
-/// What `basalt migrate` reads of a project, by path.
+/// The project files that `basalt migrate` reads, by path.
 type ProjectFiles = BTreeMap<PathBuf, Vec<u8>>;
 
-/// A PostgreSQL with templates to clone databases from.
+/// A PostgreSQL with template databases for cloning.
 #[derive(Debug)]
 pub struct Cluster {
     embedded: Embedded,
     dir: PathBuf,
     created: AtomicU32,
-    /// By project folder: a test that changes its files starts its next server on what the first one applied.
+    /// Templates by project folder: a test that edits its files starts its next server on the database of the first.
     templates: Templates<PathBuf>,
-    /// By what those folders contain: each server without a project has an empty folder of its own.
+    /// Templates by file contents: each server without a project has its own empty folder.
     templates_by_files: Templates<ProjectFiles>,
-    /// Idle connections to database `postgres`; held to take one or to put it back. A new one costs PostgreSQL as much as a
-    /// third of the drop of a database.
+    /// Idle connections to database `postgres`. Opening a new one costs a third as much as dropping a database.
     idle: Mutex<Vec<Connection>>,
     secrets: OnceCell<PathBuf>,
     keys: OnceCell<Keys>,
-    /// Its standard input is what the reaper waits on.
+    /// The reaper waits for the end of its standard input.
     _reaper: Child,
 }
 
@@ -58,8 +57,7 @@ impl Cluster {
         CLUSTER.get_or_init(|| on_runtime(Self::start(folder::of_process()))).await
     }
 
-    /// A cluster of the caller's own, for tests that change what a whole cluster shares, such as roles. It lives as long
-    /// as the process.
+    /// A separate cluster, for tests that change cluster-wide state such as roles. It lives as long as the process.
     pub async fn another() -> &'static Self {
         let dir = Self::get().await.fresh_dir("cluster");
         Box::leak(Box::new(on_runtime(Self::start(dir)).await))
@@ -72,15 +70,15 @@ impl Cluster {
         config.durable = false;
         config.settings = vec![
             ("max_connections".to_owned(), "400".to_owned()),
-            // Slots belong to the cluster, and every server that streams changes holds one.
+            // Replication slots are cluster-wide, and every server that streams changes has one.
             ("max_replication_slots".to_owned(), "100".to_owned()),
             ("max_wal_senders".to_owned(), "100".to_owned()),
-            // A clone by file copy makes two checkpoints; with less to write they are short.
+            // A clone by file copy needs two checkpoints; less data makes them short.
             ("shared_buffers".to_owned(), "64MB".to_owned()),
-            // It may lie in memory, which is not for old changes.
+            // The cluster may be in memory: keep little WAL.
             ("max_wal_size".to_owned(), "256MB".to_owned()),
             ("autovacuum".to_owned(), "off".to_owned()),
-            // Into a file, for databases that have their statements logged; see `executed`.
+            // Log to a file, for databases with statement logging; see `executed`.
             ("logging_collector".to_owned(), "on".to_owned()),
             ("log_destination".to_owned(), "jsonlog".to_owned()),
             ("log_directory".to_owned(), LOG_DIR.to_owned()),
@@ -115,7 +113,7 @@ impl Cluster {
         self.embedded.port()
     }
 
-    /// Where its programs lie.
+    /// The directory of its programs.
     #[must_use]
     pub fn bin_dir(&self) -> &Path {
         self.embedded.bin_dir()
@@ -126,26 +124,26 @@ impl Cluster {
         self.embedded.data_dir().join(LOG_DIR).join(LOG_FILE).with_extension("json")
     }
 
-    /// A database with everything the project in `project` brings; an empty folder brings the system's part only.
+    /// A database with the migrations and policies of `project`; for an empty folder only the system migrations.
     pub async fn database(&'static self, project: &Path) -> TestDatabase {
         let template = self.template(project).await;
         let name = self.fresh_name("test");
-        // Copying files is quicker than logging every page, since nothing here is durable. Rights on a database are not
-        // copied; with its owner the server finds nothing to repair.
+        // Copying files is faster than logging every page, without durability. Database privileges are not copied; with the
+        // right owner the server has nothing to repair.
         let statement =
             format!("create database {name} template {template} owner postgres strategy file_copy");
         self.create(statement).await;
         TestDatabase::new(self, name, Some("postgres"))
     }
 
-    /// An empty database, without our roles' schemas.
+    /// An empty database.
     pub async fn empty_database(&'static self) -> TestDatabase {
         let name = self.fresh_name("empty");
         self.create(format!("create database {name}")).await;
         TestDatabase::new(self, name, None)
     }
 
-    /// Another database with all that is in this one, to which no session may be connected.
+    /// A copy of a database that has no open sessions.
     pub async fn twin(&'static self, database: &TestDatabase) -> TestDatabase {
         let name = self.fresh_name("twin");
         let statement = format!("create database {name} template {}", database.name());
@@ -157,7 +155,7 @@ impl Cluster {
         let _no_rows = self.run(statement).await.unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Runs a statement as the superuser in database `postgres`; the error names it.
+    /// Runs a statement as superuser in database `postgres`; errors contain the statement.
     pub(crate) async fn run(&'static self, statement: String) -> Result<Rows, String> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         on_runtime(async move {
@@ -173,8 +171,7 @@ impl Cluster {
         .await
     }
 
-    /// The folder with the `secrets.json` that all servers of this cluster share: roles, and so their passwords,
-    /// belong to a whole cluster.
+    /// The folder with the `secrets.json` shared by all servers of this cluster: roles and their passwords are cluster-wide.
     pub async fn secrets_dir(&self) -> &Path {
         self.secrets
             .get_or_init(|| async {
@@ -188,17 +185,16 @@ impl Cluster {
             .await
     }
 
-    /// The keys that come with the shared secrets.
+    /// The keys of the shared secrets.
     pub(crate) async fn keys(&self) -> &Keys {
         let dir = self.secrets_dir().await;
         self.keys.get_or_init(|| async { Keys::read(&dir.join("project"), dir, &BTreeMap::new()) }).await
     }
 
-    /// A new folder, `kind_NUMBER`, for one server or for a PostgreSQL of a test's own; in memory where the cluster is. It goes
-    /// with the process.
+    /// A new folder, `kind_NUMBER`, next to the cluster's data, in memory if the cluster is. Removed with the process.
     ///
     /// # Panics
-    /// It cannot be made.
+    /// If it cannot be created.
     #[must_use]
     pub fn fresh_dir(&self, kind: &str) -> PathBuf {
         let dir = self.dir.join(self.fresh_name(kind));
@@ -206,14 +202,14 @@ impl Cluster {
         dir
     }
 
-    /// Settings of a superuser's connection to `database`, over the socket.
+    /// Configuration of a superuser connection to `database` over the socket.
     pub(crate) fn config(&self, database: &str) -> Config {
         let mut config = self.embedded.connect_config();
         config.dbname(database).application_name("testkit");
         config
     }
 
-    /// The URL of `role` at `port` of this machine, which may be a proxy's.
+    /// The URL for `role` at a local `port`, which may be a proxy's.
     pub(crate) fn url(role: &str, port: u16, database: &str) -> String {
         format!("postgresql://{role}:{PASSWORD}@127.0.0.1:{port}/{database}")
     }
@@ -222,7 +218,7 @@ impl Cluster {
         format!("{kind}_{}", self.created.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The template with `project`'s migrations and policies, made once for all folders with the same files.
+    /// The template with `project`'s migrations and policies, created once for all folders with the same files.
     async fn template(&'static self, project: &Path) -> String {
         let by_folder = cell(&self.templates, project.to_path_buf());
         let name = by_folder.get_or_init(|| async {
@@ -234,7 +230,7 @@ impl Cluster {
         name.await.clone()
     }
 
-    /// The template of a project without files: what all other templates begin with.
+    /// The template of an empty project, from which all other templates are cloned.
     async fn system_template(&'static self) -> String {
         let by_files = cell(&self.templates_by_files, ProjectFiles::new());
         let make = || async {
@@ -267,7 +263,7 @@ fn cell<K: Eq + std::hash::Hash>(templates: &Templates<K>, key: K) -> Arc<OnceCe
     Arc::clone(templates.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default())
 }
 
-/// The settings and the SQL of a project. Its other files have no part in a template.
+/// The settings and SQL files of a project; other files do not affect the template.
 fn project_files(project: &Path) -> ProjectFiles {
     let mut files = ProjectFiles::new();
     for name in ["basalt.toml", "seed.sql"] {
@@ -288,7 +284,7 @@ fn project_files(project: &Path) -> ProjectFiles {
     files
 }
 
-/// A login as the documentation of PostgREST asks for, for servers that run one service alone.
+/// A login role as in PostgREST's documentation, for servers with only one service.
 const STANDALONE_LOGIN: &str = "
 do $$ begin
   if not exists (select from pg_roles where rolname = 'standalone_authenticator') then
@@ -299,7 +295,7 @@ exception when unique_violation or duplicate_object then
   null; -- another template's making did it meanwhile
 end $$";
 
-/// Opens and drives a connection; used by [`Connection`].
+/// Opens and drives a connection.
 pub(crate) async fn connect(config: Config) -> tokio_postgres::Client {
     let (client, connection) = config.connect(NoTls).await.expect("the test cluster takes connections");
     let _driver = tokio::spawn(connection);
@@ -311,7 +307,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn databases_are_apart_and_go_with_their_value() {
+    async fn databases_are_separate_and_dropped_with_their_value() {
         let cluster = Cluster::get().await;
         let (first, second) = (cluster.empty_database().await, cluster.empty_database().await);
         let _made = first
@@ -326,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn folders_with_the_same_files_share_a_template() {
+    async fn folders_with_equal_files_share_a_template() {
         let cluster = Cluster::get().await;
         let folder = |sql: &str| {
             let dir = cluster.fresh_dir("project");
@@ -339,16 +335,16 @@ mod tests {
         let name = cluster.template(&one).await;
         assert_eq!(cluster.template(&same).await, name);
         assert_ne!(cluster.template(&other).await, name);
-        // A test that edits its project tests how a server finds a database of before the edit.
+        // A test that edits its project expects the database from before the edit.
         fs::write(one.join("migrations/0001_a.sql"), "create table c ();").unwrap();
         assert_eq!(cluster.template(&one).await, name);
         let empty = [cluster.fresh_dir("project"), cluster.fresh_dir("project")];
         assert_eq!(cluster.template(&empty[0]).await, cluster.template(&empty[1]).await);
     }
 
-    /// The reaper's pipe closes with us; here with the value that holds it.
+    /// The reaper's pipe closes with the process; in this test when it is dropped.
     #[tokio::test]
-    async fn the_reaper_ends_postgres_and_removes_its_folder() {
+    async fn reaper_stops_postgres_and_removes_its_folder() {
         let dir = Cluster::get().await.fresh_dir("reaped");
         let mut config = EmbeddedConfig::new(&dir, PASSWORD.into());
         config.project_dir = process::checkout();
@@ -358,7 +354,7 @@ mod tests {
         let mut connection = embedded.connect_config();
         connection.application_name("testkit");
         let mut reaper = folder::reap(embedded.data_dir(), &dir, Stdio::piped());
-        // Our supervisor would start it again: in life the reaper comes after us.
+        // Stop the supervisor, which would restart PostgreSQL; normally the reaper runs after this process.
         embedded.stop().await;
         drop(reaper.stdin.take());
         assert!(reaper.wait().unwrap().success());

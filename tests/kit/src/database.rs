@@ -1,4 +1,4 @@
-//! One database of the cluster, dropped with its value.
+//! A database of the cluster, dropped with its value.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::runtime::{block_on, on_runtime};
 /// Rows as text; `None` is NULL.
 pub(crate) type Rows = Vec<Vec<Option<String>>>;
 
-/// A database that a test has for itself.
+/// A database used by one test.
 #[derive(Debug)]
 pub struct TestDatabase {
     cluster: &'static Cluster,
@@ -36,29 +36,29 @@ impl TestDatabase {
         &self.name
     }
 
-    /// The cluster it lies in.
+    /// Its cluster.
     #[must_use]
     pub fn cluster(&self) -> &'static Cluster {
         self.cluster
     }
 
-    /// The superuser's URL by TCP.
+    /// The superuser's URL over TCP.
     #[must_use]
     pub fn url(&self) -> String {
         Cluster::url("supabase_admin", self.cluster.port(), &self.name)
     }
 
-    /// Settings of the superuser's connection over the socket.
+    /// Configuration of a superuser connection over the socket.
     #[must_use]
     pub fn config(&self) -> Config {
         self.cluster.config(&self.name)
     }
 
-    /// Runs statements as `postgres`, the owner of a project's objects, or in an empty database as the superuser;
-    /// the rows of the last statement as text.
+    /// Runs statements as `postgres`, the owner of a project's objects (in an empty database as superuser), and returns the
+    /// rows of the last statement as text.
     ///
     /// # Panics
-    /// A statement fails.
+    /// If a statement fails.
     pub async fn sql(&self, statements: &str) -> Rows {
         let (config, owner) = (self.config(), self.owner);
         let statements = statements.to_owned();
@@ -72,20 +72,20 @@ impl TestDatabase {
         .await
     }
 
-    /// As [`sql`](Self::sql), as the superuser.
+    /// As [`sql`](Self::sql), but as superuser.
     ///
     /// # Panics
-    /// A statement fails.
+    /// If a statement fails.
     pub async fn admin_sql(&self, statements: &str) -> Rows {
         let config = self.config();
         let statements = statements.to_owned();
         on_runtime(async move { Connection::open(config).await.run(&statements).await }).await
     }
 
-    /// The first column of the first row, as the superuser sees it.
+    /// The first column of the first row, as superuser.
     ///
     /// # Panics
-    /// The statement fails, or answers no row or NULL.
+    /// If the statement fails, or returns no row or NULL.
     pub async fn value(&self, statement: &str) -> String {
         let rows = self.admin_sql(statement).await;
         let first = rows.into_iter().next().and_then(|row| row.into_iter().next()).flatten();
@@ -95,12 +95,12 @@ impl TestDatabase {
     /// The number of rows in a table.
     ///
     /// # Panics
-    /// There is no such table.
+    /// If the table does not exist.
     pub async fn count(&self, table: &str) -> i64 {
         self.value(&format!("select count(*) from {table}")).await.parse().expect("a count is a number")
     }
 
-    /// The number of statements running now that are like `pattern`, besides the one that asks.
+    /// The number of running statements like `pattern`, without this query.
     pub async fn running(&self, pattern: &str) -> i64 {
         let pattern = pattern.replace('\'', "''");
         let statement = format!(
@@ -111,11 +111,11 @@ impl TestDatabase {
         self.value(&statement).await.parse().expect("a count is a number")
     }
 
-    /// Runs `statements` as the superuser on a connection that stays open: what they lock is locked until the value is
-    /// dropped. `/rpc` functions that wait for such a lock take as long as the test wants.
+    /// Runs `statements` as superuser on a connection that stays open, so that their locks are held until the value is dropped.
+    /// A test controls with such a lock how long an `/rpc` function takes.
     ///
     /// # Panics
-    /// A statement fails.
+    /// If a statement fails.
     pub async fn hold(&self, statements: &str) -> Held {
         let config = self.config();
         let statements = statements.to_owned();
@@ -127,10 +127,10 @@ impl TestDatabase {
         .await
     }
 
-    /// Waits until a statement like `pattern` sleeps (`pg_sleep`): what comes before that in it has been done.
+    /// Waits until a statement like `pattern` is in `pg_sleep`.
     ///
     /// # Panics
-    /// None does within a minute.
+    /// If none is within a minute.
     pub async fn until_asleep(&self, pattern: &str) {
         let statement = format!(
             "select count(*) from pg_stat_activity where datname = '{}' and wait_event = 'PgSleep'
@@ -140,12 +140,12 @@ impl TestDatabase {
         );
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.value(&statement).await == "0" {
-            assert!(Instant::now() < deadline, "no statement sleeps in {pattern}");
+            assert!(Instant::now() < deadline, "no sleeping statement like {pattern}");
             sleep(Duration::from_millis(5)).await;
         }
     }
 
-    /// Connections to this database that are not the kit's.
+    /// Connections to this database, without the kit's own.
     pub(crate) async fn connections(&self) -> Vec<String> {
         let statement = format!(
             "select coalesce(usename, '') || ' ' || coalesce(state, '') || ' ' || query from pg_stat_activity
@@ -160,7 +160,7 @@ impl TestDatabase {
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         let statement = format!("drop database if exists {} with (force)", self.name);
-        // The whole cluster goes soon; a failure here must not hide the test's own.
+        // The cluster is removed soon anyway; an error here must not hide the test's own.
         if let Err(error) = block_on(self.cluster.run(statement)) {
             eprintln_line(&error);
         }
@@ -168,14 +168,14 @@ impl Drop for TestDatabase {
 }
 
 /// Writes to the test's output.
-#[expect(clippy::print_stderr, reason = "the test's output is where this belongs")]
+#[expect(clippy::print_stderr, reason = "part of the test's output")]
 pub(crate) fn eprintln_line(line: &str) {
     eprintln!("{line}");
 }
 
-/// Locks that last until this is dropped; see [`TestDatabase::hold`].
+/// Locks held until this is dropped; see [`TestDatabase::hold`].
 #[derive(Debug)]
-#[must_use = "dropped, it holds nothing"]
+#[must_use = "dropping it releases the locks"]
 pub struct Held {
     _connection: Connection,
 }
@@ -189,17 +189,17 @@ impl Connection {
         Self(connect(config).await)
     }
 
-    /// Whether it can run statements.
+    /// Whether the connection is open.
     pub(crate) fn is_open(&self) -> bool {
         !self.0.is_closed()
     }
 
-    /// Runs statements; the rows of the last one.
+    /// Runs statements and returns the rows of the last one.
     pub(crate) async fn run(&self, statements: &str) -> Rows {
         self.try_run(statements).await.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same; the error names the statements.
+    /// As [`run`](Self::run); errors contain the statements.
     pub(crate) async fn try_run(&self, statements: &str) -> Result<Rows, String> {
         let messages = self.0.simple_query(statements).await.map_err(|error| {
             let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();

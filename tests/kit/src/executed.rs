@@ -1,4 +1,4 @@
-//! What PostgreSQL executed, by its own account: the text of statements, from its log.
+//! The statements that PostgreSQL executed, from its log.
 
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,10 +10,10 @@ use tokio::time::{Instant, sleep};
 use crate::database::TestDatabase;
 
 impl TestDatabase {
-    /// From the next connection on, PostgreSQL logs the text of every statement in this database, values of parameters left out.
+    /// Turns on statement logging for new connections to this database, without parameter values.
     ///
     /// # Panics
-    /// The statement fails.
+    /// If the statement fails.
     pub async fn log_statements(&self) {
         for setting in
             ["log_statement = 'all'", "log_min_error_statement = 'error'", "log_parameter_max_length = 0"]
@@ -22,14 +22,14 @@ impl TestDatabase {
         }
     }
 
-    /// The texts executed since [`log_statements`](Self::log_statements), and those that PostgreSQL's parser refused; not the
-    /// kit's own, and not the reset of sessions.
+    /// The statements since [`log_statements`](Self::log_statements), including rejected ones; without the kit's own and the
+    /// session reset.
     ///
     /// # Panics
-    /// The log does not come, or is none.
+    /// If the log does not appear or is invalid.
     pub async fn executed(&self) -> Vec<String> {
         static ASKED: AtomicU32 = AtomicU32::new(0);
-        // The log is written by a process of its own, in the order of events: once this is there, all before it is.
+        // A separate process writes the log in order: once this marker is in it, all earlier lines are.
         let last = format!("executed so far, {}", ASKED.fetch_add(1, Ordering::Relaxed));
         let _done = self.admin_sql(&format!("select '{last}'")).await;
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -46,7 +46,7 @@ impl TestDatabase {
     }
 
     fn text_of(&self, line: &str) -> Option<String> {
-        // The last line may be half written.
+        // The last line may be incomplete.
         let event: Value = serde_json::from_str(line).ok()?;
         let field = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
         if field("dbname") != self.name() || field("application_name") == "testkit" {
@@ -57,7 +57,7 @@ impl TestDatabase {
             "LOG" => field("message").split_once(": ")?.1,
             _ => field("statement"),
         };
-        // At the end of every transaction; the last is `execute <unnamed>: select where pg_advisory_unlock_all() …`.
+        // The session reset at the end of every transaction; its last statement is `select where pg_advisory_unlock_all() …`.
         let is_reset =
             field("message").starts_with("execute reset_") || text.contains("pg_advisory_unlock_all");
         (!text.is_empty() && !is_reset).then(|| text.to_owned())
@@ -69,7 +69,7 @@ mod tests {
     use crate::cluster::{Cluster, connect};
 
     #[tokio::test]
-    async fn text_is_there_and_values_are_not() {
+    async fn logs_statement_text_without_values() {
         let database = Cluster::get().await.empty_database().await;
         database.log_statements().await;
         let mut config = database.config();

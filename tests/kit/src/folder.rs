@@ -1,4 +1,4 @@
-//! The folder of a test process: where it lies, and who clears it away when the process is gone.
+//! The folder of a test process: its location, and its removal after the process has ended.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -11,10 +11,10 @@ use rustix::process::{Pid, geteuid, test_kill_process};
 
 use crate::process;
 
-/// Waits for the end of the test process (its end of the pipe closes), then ends the servers and PostgreSQLs that
-/// are left and removes their folders. `$1` is the cluster's data, `$2` the folder of everything.
+/// Waits until the test process ends (its end of the pipe closes), then kills the remaining servers and PostgreSQLs and removes
+/// their folders. `$1` is the cluster's data directory, `$2` the process's folder.
 ///
-/// Rust drops no statics, and nothing of ours runs after SIGKILL; a pipe's end is the one thing that always comes.
+/// Statics are not dropped, and no code runs after SIGKILL; only the end of a pipe is certain.
 const REAPER: &str = r#"
 stop_postgres() {
   pid=$(head -n 1 "$1/postmaster.pid" 2>/dev/null) || return 0
@@ -35,17 +35,16 @@ stop_postgres "$1"
 rm -rf "$1" "$1.lock" "$2"
 "#;
 
-/// What has to be free in memory for clusters to lie there: several times what the largest suite takes.
+/// The free memory required for clusters in memory: several times what the largest suite needs.
 const ROOM: u64 = 3 << 30;
 
-/// Linux's file system in memory.
+/// The memory file system on Linux.
 const MEMORY: &str = "/dev/shm";
 
-/// A folder of this process's own, which PostgreSQL's user can enter, with what earlier processes left removed.
+/// Creates this process's folder, accessible to PostgreSQL's user, and removes those of dead processes.
 ///
-/// In memory where there is room: a clone of a database is a thousand small files, and a file system on disk takes
-/// its time with each when as many were removed a moment ago (ext4 avoids their inodes for some seconds). Without
-/// room, below the build folder: slower, otherwise the same.
+/// In memory if there is room: a database clone is a thousand small files, which are slow to create on disk after as many were
+/// removed (ext4 avoids recently freed inodes for some seconds). Otherwise below the build folder.
 pub(crate) fn of_process() -> PathBuf {
     let in_memory = Path::new(MEMORY).join(format!("basalt-testkit-{}", geteuid().as_raw()));
     let on_disk = process::build_dir().join("testkit");
@@ -54,14 +53,14 @@ pub(crate) fn of_process() -> PathBuf {
     let home = if has_room(Path::new(MEMORY)) { in_memory } else { on_disk };
     let dir = home.join(std::process::id().to_string());
     fs::create_dir_all(&dir).expect("the test cluster's folder can be made");
-    // PostgreSQL's user has to enter, and the umask of root is often 077.
+    // PostgreSQL's user must enter, and root's umask is often 077.
     for folder in [&home, &dir] {
         fs::set_permissions(folder, Permissions::from_mode(0o755)).expect("the folder is ours");
     }
     dir
 }
 
-/// Whether both the file system and the machine's memory have [`ROOM`].
+/// Whether the file system and the memory both have [`ROOM`].
 fn has_room(memory: &Path) -> bool {
     let in_files = statvfs(memory).map_or(0, |system| system.f_bavail.saturating_mul(system.f_frsize));
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -70,7 +69,7 @@ fn has_room(memory: &Path) -> bool {
     in_files >= ROOM && available >= ROOM / 1024
 }
 
-/// Removes what test processes left that ended without their reaper, such as in a power failure.
+/// Removes folders of test processes that ended without their reaper, for example in a power failure.
 fn sweep(home: &Path) {
     let Ok(entries) = fs::read_dir(home) else { return };
     for entry in entries.flatten() {
@@ -82,13 +81,13 @@ fn sweep(home: &Path) {
         let state = entry.path().join("state");
         let moved = fs::read_to_string(state.join("postgres.location"));
         let data = moved.map_or(state.join("postgres"), |home| Path::new(home.trim()).join("postgres"));
-        // Without input the reaper starts at once.
+        // Without input the reaper starts immediately.
         let mut reaper = reap(&data, &entry.path(), Stdio::null());
         let _swept = reaper.wait().expect("sh ends");
     }
 }
 
-/// Starts the process that clears away; see [`REAPER`]. It waits for the end of `input`.
+/// Starts the [`REAPER`] process, which waits for the end of `input`.
 pub(crate) fn reap(data_dir: &Path, dir: &Path, input: Stdio) -> Child {
     Command::new("sh")
         .args(["-c", REAPER, "reaper"])
@@ -106,15 +105,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_file_system_has_no_room() {
+    fn missing_file_system_has_no_room() {
         assert!(!has_room(Path::new("/nowhere")));
         assert!(!has_room(Path::new("/proc")));
     }
 
     #[test]
-    fn what_a_dead_process_left_is_swept_and_what_a_living_one_has_stays() {
+    fn sweep_removes_only_folders_of_dead_processes() {
         let home = std::env::temp_dir().join(format!("basalt-testkit-sweep-{}", std::process::id()));
-        // No process can have this number.
+        // Not a possible pid.
         let (dead, alive) = (home.join("2147483647"), home.join(std::process::id().to_string()));
         for dir in [&dead, &alive] {
             fs::create_dir_all(dir.join("state")).unwrap();

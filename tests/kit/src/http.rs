@@ -1,5 +1,5 @@
-//! A small HTTP client: each request is written out in the test. [`Request::send`] reads the whole answer; bodies that
-//! arrive over time are in `http/streamed.rs`, forms with files in `http/multipart.rs`.
+//! A small HTTP client. [`Request::send`] reads the whole response; streamed bodies are in `http/streamed.rs`, forms with files
+//! in `http/multipart.rs`.
 
 mod multipart;
 mod streamed;
@@ -23,7 +23,7 @@ use crate::runtime::on_runtime;
 pub use self::multipart::Part;
 pub use self::streamed::StreamedResponse;
 
-/// Longer than any deadline of the server's that a test waits for.
+/// Longer than any server deadline that a test waits for.
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
@@ -33,7 +33,7 @@ fn client() -> &'static Client<HttpConnector, Body> {
     CLIENT.get_or_init(|| Client::builder(TokioExecutor::new()).build_http())
 }
 
-/// A request in the making.
+/// A request builder.
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is sent"]
 pub struct Request {
@@ -44,15 +44,15 @@ pub struct Request {
 }
 
 impl Request {
-    /// To any URL, without any header.
+    /// A request to any URL, without headers.
     pub fn new(method: Method, url: impl Into<String>) -> Self {
         Self { method, url: url.into(), headers: HeaderMap::new(), body: Bytes::new() }
     }
 
-    /// Sets a header; one of the same name is replaced.
+    /// Sets a header, replacing one of the same name.
     ///
     /// # Panics
-    /// It is no header.
+    /// If name or value is invalid.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         let name = HeaderName::from_str(name).expect("a header name");
         let value = HeaderValue::from_str(value).expect("a header value");
@@ -60,7 +60,7 @@ impl Request {
         self
     }
 
-    /// Takes a header out.
+    /// Removes a header.
     pub fn without(mut self, name: &str) -> Self {
         let _removed = self.headers.remove(name);
         self
@@ -88,29 +88,29 @@ impl Request {
         self
     }
 
-    /// Sends it.
+    /// Sends the request.
     ///
     /// # Panics
-    /// There is no answer; [`try_send`](Self::try_send) is for tests that expect that.
+    /// If there is no response; use [`try_send`](Self::try_send) if that is expected.
     pub async fn send(self) -> Response {
         let what = format!("{} {}", self.method, self.url);
         self.try_send().await.unwrap_or_else(|error| panic!("{what}: {error}"))
     }
 
-    /// Sends it; the error says why there is no answer.
+    /// Sends the request; the error states why there is no response.
     ///
     /// # Errors
-    /// The connection failed or broke, or a minute has passed.
+    /// If the connection fails or breaks, or after a minute.
     pub async fn try_send(self) -> Result<Response, String> {
         on_runtime(async move {
             tokio::time::timeout(LIMIT, async { self.open().await?.whole().await })
                 .await
-                .unwrap_or_else(|_| Err("no answer within a minute".to_owned()))
+                .unwrap_or_else(|_| Err("no response within a minute".to_owned()))
         })
         .await
     }
 
-    /// The head and the whole body, for hyper.
+    /// Head and body, for hyper.
     fn split(self) -> (http::request::Builder, Body) {
         let mut head = http::Request::builder().method(self.method).uri(self.url);
         if let Some(headers) = head.headers_mut() {
@@ -120,7 +120,7 @@ impl Request {
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Response {
     /// Status.
@@ -141,22 +141,22 @@ impl Response {
     /// The body as JSON.
     ///
     /// # Panics
-    /// It is none.
+    /// If the body is not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error} in {:?}", self.text()))
     }
 
-    /// A header as text; empty when it is missing.
+    /// A header as text; empty if absent.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// Itself, if its status is `expected`.
+    /// Returns itself if its status is `expected`.
     ///
     /// # Panics
-    /// It is another one.
+    /// If the status differs.
     pub fn expect(self, expected: u16) -> Self {
         assert_eq!(self.status.as_u16(), expected, "{}", self.text());
         self

@@ -1,4 +1,4 @@
-//! The keys that a server's secrets come to.
+//! The API keys of a server's secrets.
 
 use std::collections::BTreeMap;
 use std::fs;

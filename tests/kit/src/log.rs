@@ -1,4 +1,4 @@
-//! What a server logged, and which of it a test has to have expected.
+//! A server's log, and its unexpected lines.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,13 +9,13 @@ use serde_json::Value;
 /// One line of a server's log.
 #[derive(Clone, Debug)]
 pub struct LogLine {
-    /// `INFO`, `WARN`, …; empty for a line that is not JSON, such as a panic's.
+    /// `INFO`, `WARN`, …; empty if the line is not JSON, such as a panic.
     pub level: String,
     /// The event's message.
     pub message: String,
-    /// All of it; null for a line that is not JSON.
+    /// All fields; null if the line is not JSON.
     pub fields: Value,
-    /// As it was written.
+    /// The raw line.
     pub raw: String,
 }
 
@@ -26,13 +26,13 @@ impl LogLine {
         Self { level: text("level"), message: text("message"), fields, raw }
     }
 
-    /// Whether an operator should act, or the line is no log line at all.
+    /// Whether the line is a warning or error, or not a log line at all.
     fn is_trouble(&self) -> bool {
         matches!(self.level.as_str(), "WARN" | "ERROR" | "")
     }
 }
 
-/// Collects lines in a thread until the writer is gone.
+/// Collects lines in a thread until the writer closes.
 #[derive(Debug)]
 pub(crate) struct Log {
     lines: Arc<Mutex<Vec<LogLine>>>,
@@ -55,20 +55,20 @@ impl Log {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits for the writer's end.
+    /// Waits until the writer closes.
     pub(crate) fn finish(&mut self) {
         if let Some(reader) = self.reader.take() {
             reader.join().expect("reading a log does not panic");
         }
     }
 
-    /// Lines that mean trouble and contain none of `expected`.
+    /// Warnings and errors that contain none of `expected`.
     pub(crate) fn unexpected(&self, expected: &[String]) -> Vec<String> {
         let lines = self.lines().into_iter().filter(LogLine::is_trouble);
         lines.map(|line| line.raw).filter(|raw| !expected.iter().any(|text| raw.contains(text))).collect()
     }
 
-    /// Everything, for the output of a test that failed.
+    /// The whole log, for the output of a failed test.
     pub(crate) fn text(&self) -> String {
         self.lines().into_iter().map(|line| line.raw + "\n").collect()
     }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings_and_what_is_no_json_are_trouble_unless_expected() {
+    fn warnings_and_non_json_lines_are_unexpected() {
         let text = "{\"level\":\"INFO\",\"message\":\"fine\"}\n\
                     {\"level\":\"WARN\",\"message\":\"PostgreSQL ended\"}\n\nthread 'x' panicked at y\n";
         let mut log = Log::read(text.as_bytes());

@@ -1,4 +1,4 @@
-//! The mails a development server has "sent": read from its mailbox, as a person would.
+//! Reads mails from a development server's mailbox.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct Mailbox<'a> {
 /// A mail.
 #[derive(Clone, Debug)]
 pub struct Mail {
-    /// Its place in the mailbox.
+    /// Its id in the mailbox.
     pub id: String,
     /// The recipient.
     pub to: String,
@@ -42,11 +42,11 @@ impl Basalt {
 }
 
 impl Mailbox<'_> {
-    /// The oldest mail to `to` that no call has returned yet: each call is the next mail. A mail is there when the
-    /// request that asked for it is answered, so that this hardly ever waits.
+    /// The oldest mail to `to` that no earlier call returned. A mail is stored before the request that caused it returns, so
+    /// this rarely waits.
     ///
     /// # Panics
-    /// There is none in time.
+    /// If none arrives in time.
     pub async fn wait_for(&self, to: &str) -> Mail {
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -59,10 +59,10 @@ impl Mailbox<'_> {
         }
     }
 
-    /// All mails to `to`, oldest first, whether returned before or not: also to see that there is none.
+    /// All mails to `to`, oldest first, including those already returned.
     ///
     /// # Panics
-    /// The mailbox does not answer.
+    /// If the mailbox does not respond.
     pub async fn mails(&self, to: &str) -> Vec<Mail> {
         let query: String = to.replace('%', "%25").replace('+', "%2B").replace('&', "%26");
         let found =
@@ -87,7 +87,7 @@ impl Mailbox<'_> {
     /// Deletes all mails.
     ///
     /// # Panics
-    /// The mailbox does not answer.
+    /// If the mailbox does not respond.
     pub async fn clear(&self) {
         let _ok = self.ask(Method::DELETE, "/mailbox/api/v1/messages").await.expect(200);
     }
@@ -102,10 +102,10 @@ impl Mailbox<'_> {
 }
 
 impl Mail {
-    /// The code: the first run of 6 to 10 digits that stands alone, on a line of its own if there is one.
+    /// The code: the first word of 6 to 10 digits, preferably alone on a line.
     ///
     /// # Panics
-    /// There is none.
+    /// If there is none.
     #[must_use]
     pub fn code(&self) -> String {
         let is_code =
@@ -115,10 +115,10 @@ impl Mail {
         lines.chain(words).find(is_code).unwrap_or_else(|| panic!("no code in {}", self.text)).to_owned()
     }
 
-    /// The link: the first web address with a `token`.
+    /// The link: the first URL with a `token`.
     ///
     /// # Panics
-    /// There is none.
+    /// If there is none.
     #[must_use]
     pub fn link(&self) -> String {
         self.text
@@ -128,10 +128,10 @@ impl Mail {
             .to_owned()
     }
 
-    /// The path and query of [`link`](Self::link), to ask this server for.
+    /// The path and query of [`link`](Self::link).
     ///
     /// # Panics
-    /// There is no link.
+    /// If there is no link.
     #[must_use]
     pub fn link_path(&self) -> String {
         let link = self.link();
@@ -142,7 +142,7 @@ impl Mail {
     /// The token hash in the link.
     ///
     /// # Panics
-    /// There is no link, or no token in it.
+    /// If there is no link, or no token in it.
     #[must_use]
     pub fn token_hash(&self) -> String {
         let link = self.link();

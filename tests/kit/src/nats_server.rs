@@ -1,4 +1,4 @@
-//! A NATS of its own for a test: Debian's nats-server. `cargo xtask` unpacks it where it is not installed.
+//! A NATS server for one test: Debian's nats-server, which `cargo xtask` unpacks if it is not installed.
 
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::ports::free_port;
 use crate::process;
 
-/// It runs until it is dropped.
+/// A NATS server, killed on drop.
 #[derive(Debug)]
 pub struct NatsServer {
     port: u16,
@@ -16,10 +16,10 @@ pub struct NatsServer {
 }
 
 impl NatsServer {
-    /// Starts one.
+    /// Starts a server.
     ///
     /// # Panics
-    /// It is not installed, or does not start.
+    /// If it is not installed or does not start.
     pub async fn start() -> Self {
         let server = Self { port: free_port(), process: Mutex::default() };
         server.restart().await;
@@ -42,7 +42,7 @@ impl NatsServer {
     /// Starts it again on its port.
     ///
     /// # Panics
-    /// It does not start.
+    /// If it does not start.
     pub async fn restart(&self) {
         self.stop();
         let unpacked = process::checkout().join("target/nats/usr/sbin/nats-server");

@@ -1,23 +1,23 @@
-//! Ports for servers that must know theirs before they listen.
+//! Ports for servers that must know their port before they listen.
 //!
-//! From below the range that the kernel hands out for connections and for `bind` to port 0: no process gets one of
-//! these by chance, neither before the server binds it nor while a server that comes back to it is down.
+//! From below the kernel's ephemeral range, so that no other process gets such a port by chance, neither before the server
+//! binds it nor while the server restarts.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Linux hands out 32768 to 60999 unless told otherwise.
+/// Linux's default ephemeral range is 32768 to 60999.
 const OURS: Range<u16> = 10_240..32_768;
 
-/// A loopback port that no process listens on, and that this process gives out once.
+/// A free loopback port, returned only once by this process.
 ///
 /// # Panics
-/// All are taken.
+/// If all are taken.
 #[must_use]
 pub fn free_port() -> u16 {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
-    // Test processes that run side by side begin at different places.
+    // Concurrent test processes start at different ports.
     let first = std::process::id().wrapping_mul(256);
     for _ in OURS {
         let turn =
@@ -35,10 +35,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_given_out_once_and_not_while_another_listens() {
+    fn ports_are_unique_and_free() {
         let first = free_port();
         let next = OURS.start + (first + 1 - OURS.start) % (OURS.end - OURS.start);
-        // It may be taken already; then it is passed over all the same.
+        // If it is already taken, it is skipped all the same.
         let _holder = TcpListener::bind((Ipv4Addr::LOCALHOST, next));
         let second = free_port();
         assert!(OURS.contains(&first) && OURS.contains(&second));

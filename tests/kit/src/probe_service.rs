@@ -1,5 +1,5 @@
-//! A small service that asks the gateway for all that a service may ask, behind the gateway's listener and layers, in the
-//! test's own process: streamed bodies, upgrades, its own errors, its own preflights.
+//! A small service behind the gateway's listener and layers, in the test process, that uses every gateway feature: streamed
+//! bodies, upgrades, its own errors and preflights.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -50,11 +50,11 @@ use crate::http::Request as ClientRequest;
 use crate::runtime::on_runtime;
 use crate::websocket::WebSocket;
 
-/// Where the probe answers; what lies below [`BUFFERED`] has buffered bodies and compressed answers, as REST has.
+/// The probe's mounts; [`BUFFERED`] has buffered bodies and compressed responses, like REST.
 const STREAMED: &str = "/probe/v1";
 const BUFFERED: &str = "/buffered/v1";
 
-/// What the probe's gateway takes on.
+/// The limits of the probe's gateway.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeLimits {
     /// `server.max_connections`
@@ -96,10 +96,10 @@ struct Gateway {
 }
 
 impl ProbeServer {
-    /// Starts it.
+    /// Starts the server.
     ///
     /// # Panics
-    /// No port is free.
+    /// If no port is free.
     pub async fn start(limits: ProbeLimits) -> Self {
         let _limit = open_files::raise();
         let tracker = TaskTracker::new();
@@ -152,7 +152,7 @@ impl ProbeServer {
         Self { port, limits, bounds, shutdown, running }
     }
 
-    /// An address of the streaming mount.
+    /// A URL of the streaming mount.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{STREAMED}{path}", self.port)
@@ -174,23 +174,23 @@ impl ProbeServer {
         self.port
     }
 
-    /// A socket that says what it hears.
+    /// An echo socket.
     ///
     /// # Panics
-    /// It is refused.
+    /// If the upgrade is rejected.
     pub async fn websocket(&self) -> WebSocket {
         let opened = WebSocket::open(self.url("/socket"), http::HeaderMap::new()).await;
         opened.unwrap_or_else(|answer| panic!("{} {}", answer.status, answer.text()))
     }
 
-    /// Connections that count now. While there is room, the listener holds one place for the next connection.
+    /// The number of open connections. Below the limit, the listener holds one permit for the next connection.
     #[must_use]
     pub fn connections(&self) -> usize {
         let taken = self.limits.max_connections - self.bounds.connections.available_permits();
         taken.saturating_sub(1)
     }
 
-    /// Asks for a graceful end; the result is finished when the drain is over.
+    /// Starts a graceful shutdown; the returned task ends with the drain.
     pub fn stop(self) -> JoinHandle<()> {
         self.shutdown.graceful.cancel();
         self.running
@@ -220,7 +220,7 @@ fn keys() -> Arc<Keys> {
     Arc::new(Keys::new(material).expect("the secret is long enough"))
 }
 
-/// JSON requests are buffered on the streaming mount too: one service may need both.
+/// JSON requests are buffered on the streaming mount too: a service may need both modes.
 fn mode(request: &Request) -> BodyMode {
     let is_json = request.headers().get(CONTENT_TYPE).is_some_and(|value| value == "application/json");
     if is_json { BodyMode::Buffered } else { BodyMode::Streamed }
@@ -282,7 +282,7 @@ fn renderer(request: &Request) -> Renderer {
     })
 }
 
-/// Takes a stream piece by piece and keeps nothing.
+/// Reads a stream without keeping it.
 async fn upload(request: Request) -> Response {
     let mut body = request.into_body();
     let mut bytes = 0;
@@ -293,7 +293,7 @@ async fn upload(request: Request) -> Response {
     Json(json!({ "bytes": bytes })).into_response()
 }
 
-/// A database step after a stream that outlasts the first deadline.
+/// A step with a renewed deadline after a stream that outlasts the first.
 async fn steps(request: Request) -> Response {
     let first = *request.extensions().get::<Deadline>().expect("the gateway sets it");
     drop(to_bytes(request.into_body(), usize::MAX).await);
@@ -302,7 +302,7 @@ async fn steps(request: Request) -> Response {
         .into_response()
 }
 
-/// Buffers a stream in pieces of a mebibyte, each counted while it lives.
+/// Buffers a stream in pieces of 1 MiB, each counted while it exists.
 async fn parts(request: Request) -> Response {
     let hold = request.extensions().get::<BodyLease>().cloned().expect("the gateway sets it");
     let keep = request.headers().contains_key("x-keep");
@@ -349,7 +349,7 @@ async fn own_cors() -> Response {
     ([(ACCESS_CONTROL_ALLOW_ORIGIN, "https://own.example")], "own").into_response()
 }
 
-/// Answers with 101; the task that talks is in the service's tracker.
+/// Upgrades to a WebSocket; its task is in the service's tracker.
 async fn socket(State(tracker): State<TaskTracker>, mut request: Request) -> Response {
     let Some(key) = request.headers().get(SEC_WEBSOCKET_KEY) else {
         return StatusCode::BAD_REQUEST.into_response();
@@ -370,7 +370,7 @@ async fn socket(State(tracker): State<TaskTracker>, mut request: Request) -> Res
     (StatusCode::SWITCHING_PROTOCOLS, headers).into_response()
 }
 
-/// Says what it hears, and 1012 when the server goes.
+/// Echoes messages, and closes with 1012 at shutdown.
 async fn talk(upgraded: Upgraded, draining: &tokio_util::sync::CancellationToken) {
     let mut socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, None).await;
     loop {
@@ -379,7 +379,7 @@ async fn talk(upgraded: Upgraded, draining: &tokio_util::sync::CancellationToken
             () = draining.cancelled() => {
                 let frame = CloseFrame { code: CloseCode::Restart, reason: "".into() };
                 let _gone = socket.close(Some(frame)).await;
-                // Until the client has closed its side.
+                // Wait for the client's close frame.
                 while let Some(Ok(_)) = socket.next().await {}
                 return;
             }

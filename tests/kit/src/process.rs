@@ -1,25 +1,25 @@
-//! The `basalt` program: where it lies and how it is run.
+//! Locates and runs the `basalt` program.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// `target/debug`, or the like: two levels above the test executable.
+/// The build directory, such as `target/debug`: two levels above the test executable.
 pub(crate) fn build_dir() -> PathBuf {
     let exe = std::env::current_exe().expect("a test knows its own path");
     let deps = exe.parent().expect("a file has a folder");
     if deps.ends_with("deps") { deps.parent().unwrap_or(deps) } else { deps }.to_path_buf()
 }
 
-/// The checkout this kit was built in.
+/// The checkout in which the kit was built.
 pub(crate) fn checkout() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A command of the real binary, in `project`, with nothing of our environment that would configure it.
+/// A command of the real binary in `project`, without environment variables that would configure it.
 ///
-/// Cargo builds the binary with the tests of its own package; run from elsewhere it has to be built first.
+/// Cargo builds the binary with the tests of its package; for other packages it must be built first.
 pub(crate) fn basalt(project: &Path) -> Command {
     let program = build_dir().join("basalt");
     assert!(program.is_file(), "{} is missing: run `cargo build -p basalt`", program.display());
@@ -33,7 +33,7 @@ pub(crate) fn basalt(project: &Path) -> Command {
     command
 }
 
-/// The settings as variables.
+/// Sets the settings as variables.
 pub(crate) fn configure<'a>(
     command: &'a mut Command,
     settings: &BTreeMap<String, String>,
@@ -45,7 +45,7 @@ pub(crate) fn configure<'a>(
     command.envs(variables)
 }
 
-/// The output of a command that has to succeed.
+/// The output of a command that must succeed.
 pub(crate) fn succeeded(what: &str, output: io::Result<Output>) -> Output {
     let output = output.unwrap_or_else(|error| panic!("{what}: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);

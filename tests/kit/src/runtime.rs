@@ -1,12 +1,11 @@
-//! The kit's own runtime. Clusters, proxies and HTTP connections outlive the runtime of any one test, and `Drop`
-//! has to wait for asynchronous work, which a test's own runtime forbids.
+//! The kit's runtime. Clusters, proxies and HTTP connections outlive each test's runtime, and `Drop` must block on asynchronous
+//! work, which a test's own runtime does not allow.
 
 use std::future::Future;
 use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Runtime};
 
-/// The runtime.
 pub(crate) fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
@@ -18,7 +17,7 @@ pub(crate) fn runtime() -> &'static Runtime {
     })
 }
 
-/// Runs `work` on the kit's runtime; a panic in it is a panic here.
+/// Runs `work` on the kit's runtime and propagates panics.
 pub(crate) async fn on_runtime<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     match runtime().spawn(work).await {
         Ok(value) => value,
@@ -27,7 +26,7 @@ pub(crate) async fn on_runtime<T: Send + 'static>(work: impl Future<Output = T> 
     }
 }
 
-/// Runs `work` to its end from anywhere, even inside another runtime. Blocks the thread.
+/// Blocks on `work`, also inside another runtime.
 pub(crate) fn block_on<T: Send>(work: impl Future<Output = T> + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| runtime().block_on(work));

@@ -1,4 +1,4 @@
-//! An S3-compatible server: moto, a program of its own, which keeps buckets in memory. `cargo xtask` installs it.
+//! An S3-compatible server: moto, which keeps buckets in memory. `cargo xtask` installs it.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use crate::http::Request;
 use crate::ports::free_port;
 use crate::process;
 
-/// Serves until its standard input ends, as it does with the test process, however that ends.
+/// Serves until its standard input closes, which happens when the test process ends for any reason.
 const PROGRAM: &str = "
 import sys
 from moto.server import ThreadedMotoServer
@@ -26,15 +26,15 @@ sys.stdin.read()
 pub struct S3Server {
     port: u16,
     buckets: AtomicU32,
-    /// Its standard input is what it waits on.
+    /// The process waits for the end of its standard input.
     _process: Child,
 }
 
 impl S3Server {
-    /// The server, started with its first use.
+    /// The server, started on first use.
     ///
     /// # Panics
-    /// It is not installed, or does not start.
+    /// If it is not installed or does not start.
     pub async fn get() -> &'static Self {
         static SERVER: OnceCell<S3Server> = OnceCell::const_new();
         SERVER.get_or_init(|| async { Self::start() }).await
@@ -71,10 +71,10 @@ impl S3Server {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Makes a bucket and says its name.
+    /// Creates a bucket and returns its name.
     ///
     /// # Panics
-    /// The server does not make it.
+    /// If the server does not create it.
     pub async fn bucket(&self) -> String {
         let name = format!("bucket-{}", self.buckets.fetch_add(1, Ordering::Relaxed));
         let _made = Request::new(Method::PUT, format!("{}/{name}", self.url())).send().await.expect(200);

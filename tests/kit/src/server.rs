@@ -1,4 +1,4 @@
-//! A whole server, as a test talks to it. How its process begins and ends is in `server/life.rs`.
+//! A test server. Its process is started and stopped in `server/life.rs`.
 
 mod life;
 
@@ -23,7 +23,7 @@ use crate::stripe_double::StripeDouble;
 
 const POLL: Duration = Duration::from_millis(5);
 
-/// A server and its database. When it is dropped it is stopped and checked.
+/// A server and its database. On drop it is stopped and checked.
 #[derive(Debug)]
 pub struct Basalt {
     pub(crate) running: Option<Running>,
@@ -31,38 +31,38 @@ pub struct Basalt {
     pub(crate) project: PathBuf,
     pub(crate) state_dir: PathBuf,
     pub(crate) settings: BTreeMap<String, String>,
-    /// Of PostgREST.
+    /// PostgREST's variables.
     pub(crate) variables: BTreeMap<String, String>,
     pub(crate) only: Option<String>,
-    /// Held to read or push, never across an await.
+    /// Never locked across an await.
     pub(crate) expected_logs: Mutex<Vec<String>>,
-    /// Mails that were returned to a test; never held across an await.
+    /// Mails already returned to the test; never locked across an await.
     pub(crate) read_mails: Mutex<BTreeSet<String>>,
     pub(crate) keys: Keys,
-    /// Dropped after the process has ended.
+    /// Dropped after the process has exited.
     pub(crate) database: Option<TestDatabase>,
     pub(crate) proxy: Option<ChaosProxy>,
     pub(crate) stripe_double: Option<StripeDouble>,
 }
 
 impl Basalt {
-    /// A server on its own database with the system's migrations and nothing else.
+    /// A server on its own database with only the system migrations.
     pub async fn start() -> Self {
         Self::builder().start().await
     }
 
-    /// The choices.
+    /// Configures a server.
     pub fn builder() -> Builder {
         Builder::new()
     }
 
-    /// The program itself, to be run in `project` without a kit around it; nothing of our environment configures it.
+    /// The real program in `project`, without environment variables that would configure it.
     #[must_use]
     pub fn command(project: &Path) -> Command {
         process::basalt(project)
     }
 
-    /// The program with this server's project, settings and state, for a command beside it.
+    /// The program with this server's project, settings and state, for commands.
     #[must_use]
     pub fn same_settings(&self) -> Command {
         let mut command = process::basalt(&self.project);
@@ -80,7 +80,7 @@ impl Basalt {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// A request to `path`, without any header.
+    /// A request to `path`, without headers.
     pub fn request(&self, method: Method, path: &str) -> Request {
         Request::new(method, self.url(path))
     }
@@ -134,7 +134,7 @@ impl Basalt {
         &self.keys.secret
     }
 
-    /// The HS256 secret that the server accepts tokens of.
+    /// The HS256 secret of tokens that the server accepts.
     #[must_use]
     pub fn jwt_secret(&self) -> &str {
         &self.keys.jwt_secret
@@ -155,7 +155,7 @@ impl Basalt {
     /// Its database in the test cluster.
     ///
     /// # Panics
-    /// It has its own PostgreSQL or a given URL.
+    /// If it has its own PostgreSQL or a given URL.
     #[must_use]
     pub fn database(&self) -> &TestDatabase {
         self.database.as_ref().expect("this server's database is not the kit's")
@@ -164,7 +164,7 @@ impl Basalt {
     /// The proxy of [`Builder::through_proxy`].
     ///
     /// # Panics
-    /// It was not asked for.
+    /// If it was not started.
     #[must_use]
     pub fn proxy(&self) -> &ChaosProxy {
         self.proxy.as_ref().expect("this server was not started through a proxy")
@@ -173,40 +173,40 @@ impl Basalt {
     /// The double of [`Builder::stripe_double`].
     ///
     /// # Panics
-    /// It was not asked for.
+    /// If it was not started.
     #[must_use]
     pub fn stripe_double(&self) -> &StripeDouble {
-        self.stripe_double.as_ref().expect("this server was not started with a double of Stripe")
+        self.stripe_double.as_ref().expect("this server was not started with basalt-stripe-double")
     }
 
     /// Runs statements as `postgres` on its database; see [`TestDatabase::sql`].
     ///
     /// # Panics
-    /// A statement fails.
+    /// If a statement fails.
     pub async fn sql(&self, statements: &str) -> Vec<Vec<Option<String>>> {
         self.database().sql(statements).await
     }
 
-    /// A WARN or ERROR line that contains `text` does not fail the test, from now on and before.
+    /// Allows WARN and ERROR lines that contain `text`, earlier and later ones.
     pub fn expect_log(&self, text: &str) {
         self.expected_logs.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
     }
 
-    /// Notes that a mail is returned; `false` when it was before.
+    /// Marks a mail as returned; `false` if it already was.
     pub(crate) fn reads(&self, mail: &str) -> bool {
         self.read_mails.lock().unwrap_or_else(PoisonError::into_inner).insert(mail.to_owned())
     }
 
-    /// Everything logged since the last start.
+    /// The log since the last start.
     #[must_use]
     pub fn log(&self) -> Vec<LogLine> {
         self.running.as_ref().map(|running| running.log.lines()).unwrap_or_default()
     }
 
-    /// Waits until a line whose message contains `text` was logged.
+    /// Waits until a line that contains `text` is logged.
     ///
     /// # Panics
-    /// None was within a minute.
+    /// If none is within a minute.
     pub async fn wait_for_log(&self, text: &str) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !self.log().iter().any(|line| line.raw.contains(text)) {
@@ -215,10 +215,10 @@ impl Basalt {
         }
     }
 
-    /// Asks until the answer satisfies `wanted`; the last answer.
+    /// Repeats the request until the response satisfies `wanted`, and returns it.
     ///
     /// # Panics
-    /// It does not within `limit`.
+    /// If it does not within `limit`.
     pub async fn until(
         &self,
         limit: Duration,

@@ -1,5 +1,5 @@
-//! A mail server for tests: small, but a real one. It speaks what clients use of SMTP (EHLO, STARTTLS, AUTH, MAIL,
-//! RCPT, DATA, RSET, NOOP, QUIT), keeps what it takes, and can be told to refuse, to be silent, and to go away.
+//! A small SMTP server for tests (EHLO, STARTTLS, AUTH, MAIL, RCPT, DATA, RSET, NOOP, QUIT). It stores mails, and can reject
+//! commands, stall, and stop.
 
 mod session;
 
@@ -19,27 +19,27 @@ use crate::runtime::{on_runtime, runtime};
 const LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(10);
 
-/// How a connection to it is secured.
+/// The security of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// Not at all.
+    /// No TLS.
     Plain,
-    /// By STARTTLS, which it offers.
+    /// STARTTLS.
     StartTls,
-    /// From the first byte.
+    /// TLS from the first byte.
     Tls,
 }
 
-/// A mail it took.
+/// A received mail.
 #[derive(Clone, Debug)]
 pub struct ReceivedMail {
     /// The envelope's sender.
     pub from: String,
     /// The envelope's recipient.
     pub to: String,
-    /// The login it came with: user and password.
+    /// The login: `user:password`.
     pub login: Option<String>,
-    /// Whether it came over TLS.
+    /// Whether it was sent over TLS.
     pub encrypted: bool,
     /// Headers and body as sent, lines ending with `\n`.
     pub data: String,
@@ -49,7 +49,7 @@ impl ReceivedMail {
     /// The plain part, decoded.
     ///
     /// # Panics
-    /// There is none, or it is no UTF-8.
+    /// If there is none, or it is not UTF-8.
     #[must_use]
     pub fn text(&self) -> String {
         let (_, part) = self.data.split_once("text/plain").expect("a plain part");
@@ -82,16 +82,16 @@ impl ReceivedMail {
 #[derive(Debug, Default)]
 struct State {
     mails: Vec<ReceivedMail>,
-    /// Answers in place of the usual ones: command, reply, how often.
+    /// Replies that replace the normal ones: command, reply, count.
     refusals: VecDeque<(String, String, usize)>,
-    /// A command that is never answered.
+    /// A command that gets no reply.
     silent_at: Option<String>,
-    /// `user:password`; then every other login is refused.
+    /// The required login, `user:password`.
     login: Option<String>,
     connections: usize,
 }
 
-/// The server. It ends when it is dropped.
+/// The server, stopped on drop.
 #[derive(Debug)]
 pub struct SmtpServer {
     port: u16,
@@ -101,15 +101,15 @@ pub struct SmtpServer {
 }
 
 impl SmtpServer {
-    /// A server without TLS that takes everything.
+    /// A server without TLS that accepts everything.
     pub async fn start() -> Self {
         Self::start_with(Security::Plain).await
     }
 
-    /// A server that takes everything. Clients trust its certificate with [`SmtpServer::authority`].
+    /// A server that accepts everything. Clients trust its certificate with [`SmtpServer::authority`].
     ///
     /// # Panics
-    /// No port is free.
+    /// If no port is free.
     pub async fn start_with(security: Security) -> Self {
         let port = free_port();
         let listener =
@@ -130,17 +130,17 @@ impl SmtpServer {
         }));
     }
 
-    /// Goes away: connections break, new ones are refused.
+    /// Stops: connections break, new ones are refused.
     pub fn stop(&mut self) {
         if let Some(accepting) = self.accepting.take() {
             accepting.abort();
         }
     }
 
-    /// Comes back on the same port.
+    /// Starts again on the same port.
     ///
     /// # Panics
-    /// The port is taken.
+    /// If the port is taken.
     pub async fn start_again(&mut self) {
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -165,43 +165,43 @@ impl SmtpServer {
         format!("{scheme}://127.0.0.1:{}", self.port)
     }
 
-    /// A file with the certificate of its authority.
+    /// The file with its CA certificate.
     #[must_use]
     pub fn authority() -> PathBuf {
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/smtp/authority.pem")
     }
 
-    /// Answers the next `times` commands that begin with `command` with `reply`; `DATA.` is the end of a mail.
+    /// Sends `reply` to the next `times` commands that start with `command`; `DATA.` is the end of a mail.
     pub fn refuse(&self, command: &str, reply: &str, times: usize) {
         self.state().refusals.push_back((command.to_owned(), reply.to_owned(), times));
     }
 
-    /// Never answers commands that begin with `command` from now on; `None` answers again.
-    pub fn be_silent_at(&self, command: Option<&str>) {
+    /// Sends no reply to commands that start with `command`; `None` replies again.
+    pub fn stall_at(&self, command: Option<&str>) {
         self.state().silent_at = command.map(str::to_owned);
     }
 
-    /// Lets in this user only.
+    /// Requires this login.
     pub fn require_login(&self, user: &str, password: &str) {
         self.state().login = Some(format!("{user}:{password}"));
     }
 
-    /// How many connections there were.
+    /// The number of connections so far.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.state().connections
     }
 
-    /// Everything it took.
+    /// All received mails.
     #[must_use]
     pub fn mails(&self) -> Vec<ReceivedMail> {
         self.state().mails.clone()
     }
 
-    /// The first mail to `to`, waited for.
+    /// Waits for the first mail to `to`.
     ///
     /// # Panics
-    /// None comes within a minute.
+    /// If none arrives within a minute.
     pub async fn wait_for(&self, to: &str) -> ReceivedMail {
         let deadline = Instant::now() + LIMIT;
         loop {

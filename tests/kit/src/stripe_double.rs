@@ -1,4 +1,4 @@
-//! The double of Stripe beside a server: its own program, which ends with the test process.
+//! Runs the program `basalt-stripe-double` for a test server.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -13,7 +13,7 @@ pub(crate) const WEBHOOK_SECRET: &str = "whsec_of_the_double_in_tests";
 /// A key that the double accepts.
 pub(crate) const KEY: &str = "sk_test_of_the_double";
 
-/// It runs until it is dropped.
+/// A running double, killed on drop.
 #[derive(Debug)]
 pub struct StripeDouble {
     port: u16,
@@ -21,7 +21,7 @@ pub struct StripeDouble {
 }
 
 impl StripeDouble {
-    /// Starts one on `port` for the server at `server`, with that server's secret key.
+    /// Starts a double on `port` for the server at `server`, with that server's secret key.
     pub(crate) fn start(port: u16, server: &str, server_key: &str) -> Self {
         let program = process::build_dir().join("basalt-stripe-double");
         assert!(

@@ -15,17 +15,17 @@ pub struct User {
     pub email: String,
     /// As given.
     pub password: String,
-    /// Of the session that sign-up made.
+    /// The access token of the sign-up session.
     pub access_token: String,
-    /// The same.
+    /// Its refresh token.
     pub refresh_token: String,
 }
 
 impl Basalt {
-    /// Signs a user up over the wire; the server confirms by itself in development.
+    /// Signs up a user through the API; in development the server autoconfirms.
     ///
     /// # Panics
-    /// The server refuses.
+    /// If the server rejects the sign-up.
     pub async fn sign_up(&self, email: &str) -> User {
         let password = "correct horse 7";
         let body = json!({ "email": email, "password": password });
@@ -46,14 +46,14 @@ impl Basalt {
     /// A token with exactly these claims, signed with the server's HS256 secret.
     ///
     /// # Panics
-    /// The claims cannot be encoded.
+    /// If the claims cannot be encoded.
     #[must_use]
     pub fn token(&self, claims: &Value) -> String {
         let key = EncodingKey::from_secret(self.jwt_secret().as_bytes());
         encode(&Header::new(Algorithm::HS256), claims, &key).expect("claims can be encoded")
     }
 
-    /// A token of `role` that is valid for a long time.
+    /// A long-lived token for `role`.
     #[must_use]
     pub fn token_of(&self, role: &str) -> String {
         self.token(&json!({ "role": role, "exp": 4_102_444_800_u32 }))
@@ -61,7 +61,7 @@ impl Basalt {
 }
 
 impl Request {
-    /// As this user, with the project's key.
+    /// Authenticates as this user, with the anon key.
     pub fn by(self, server: &Basalt, user: &User) -> Self {
         self.apikey(server.anon_key()).bearer(&user.access_token)
     }

@@ -16,14 +16,14 @@ use crate::http::Response;
 use crate::runtime::on_runtime;
 use crate::server::Basalt;
 
-/// Longer than any wait of the server's that a test waits for.
+/// Longer than any server timeout that a test waits for.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// An open socket. It answers pings while [`next`](Self::next) is waited for; dropping it breaks the connection.
+/// An open socket. It replies to pings only during [`next`](Self::next); dropping it breaks the connection.
 #[derive(Debug)]
 pub struct WebSocket(WebSocketStream<TcpStream>);
 
-/// What arrives on a socket.
+/// A received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// A text message.
@@ -45,7 +45,7 @@ impl Basalt {
     /// Opens a WebSocket at `path`, which may have a query.
     ///
     /// # Panics
-    /// The server refuses; [`try_websocket`](Self::try_websocket) is for tests that expect that.
+    /// If the server rejects it; use [`try_websocket`](Self::try_websocket) if that is expected.
     pub async fn websocket(&self, path: &str) -> WebSocket {
         let refused = |answer: Response| panic!("{path}: {} {}", answer.status, answer.text());
         self.try_websocket(path).await.unwrap_or_else(refused)
@@ -54,21 +54,21 @@ impl Basalt {
     /// Opens a WebSocket at `path`.
     ///
     /// # Errors
-    /// The server's answer, when it is no upgrade.
+    /// The server's response, if it is not an upgrade.
     ///
     /// # Panics
-    /// There is no answer.
+    /// If there is no response.
     pub async fn try_websocket(&self, path: &str) -> Result<WebSocket, Response> {
         self.try_websocket_with(path, &[]).await
     }
 
-    /// The same with headers of the client's own, which a browser adds.
+    /// As [`try_websocket`](Self::try_websocket), with further headers, such as a browser's.
     ///
     /// # Errors
-    /// The server's answer, when it is no upgrade.
+    /// The server's response, if it is not an upgrade.
     ///
     /// # Panics
-    /// There is no answer.
+    /// If there is no response.
     pub async fn try_websocket_with(
         &self,
         path: &str,
@@ -106,7 +106,7 @@ impl WebSocket {
     /// Sends a text message.
     ///
     /// # Panics
-    /// The connection is gone.
+    /// If the connection is closed.
     pub async fn send(&mut self, text: impl Into<String>) {
         self.0.send(Wire::text(text.into())).await.expect("the socket is open");
     }
@@ -114,7 +114,7 @@ impl WebSocket {
     /// Sends a binary message.
     ///
     /// # Panics
-    /// The connection is gone.
+    /// If the connection is closed.
     pub async fn send_binary(&mut self, bytes: impl Into<Bytes>) {
         self.0.send(Wire::Binary(bytes.into())).await.expect("the socket is open");
     }
@@ -122,7 +122,7 @@ impl WebSocket {
     /// Sends a close frame with code 1000; the server's own is then the last [`next`](Self::next).
     ///
     /// # Panics
-    /// The connection is gone.
+    /// If the connection is closed.
     pub async fn close(&mut self) {
         let normal = protocol::frame::coding::CloseCode::Normal;
         let frame = CloseFrame { code: normal, reason: "".into() };
@@ -132,7 +132,7 @@ impl WebSocket {
     /// The next message that is neither ping nor pong.
     ///
     /// # Panics
-    /// None came within a minute.
+    /// If none arrives within a minute.
     pub async fn next(&mut self) -> Message {
         loop {
             match timeout(LIMIT, self.0.next()).await.expect("a message within a minute") {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_pass_pings_do_not_show_and_the_end_is_told() {
+    async fn messages_pass_pings_are_hidden_and_close_is_reported() {
         let (listener, url) = listen().await;
         let server = tokio::spawn(async move {
             let mut socket = accept_async(listener.accept().await.unwrap().0).await.unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_an_answer() {
+    async fn rejected_upgrade_returns_the_response() {
         let (listener, url) = listen().await;
         tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();

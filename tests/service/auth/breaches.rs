@@ -1,9 +1,6 @@
 //! Passwords known from breaches (auth.md §3.17), with a local range server.
 
-use std::sync::Mutex as StdMutex;
-
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use basalt_testkit::{HttpStub, Reply};
 
 use super::*;
 
@@ -11,43 +8,30 @@ use super::*;
 const PREFIX: &str = "E38AD";
 const MESSAGE: &str = "Password is known to be weak and easy to guess, please choose a different one.";
 
-/// A range server that lists `password1` and records requests.
-struct Ranges {
-    url: String,
-    asked: Arc<StdMutex<Vec<String>>>,
-}
+/// A range server that lists `password1`.
+struct Ranges(HttpStub);
 
 impl Ranges {
-    async fn start(status: &'static str) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let url = format!("http://{}/range/", listener.local_addr().unwrap());
-        let asked = Arc::new(StdMutex::new(Vec::new()));
-        let heard = Arc::clone(&asked);
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let mut request = vec![0; 4096];
-                let length = stream.read(&mut request).await.unwrap();
-                let head = String::from_utf8_lossy(&request[..length]).into_owned();
-                let known = head.contains(PREFIX);
-                heard.lock().unwrap().push(head);
-                let range = if known {
-                    "00000000000000000000000000000000AAA:0\r\n214943DAAD1D64C102FAEC29DE4AFE9DA3D:2418984\r\n"
-                } else {
-                    "00000000000000000000000000000000AAA:7\r\n"
-                };
-                let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{range}", range.len());
-                stream.write_all(answer.as_bytes()).await.unwrap();
-            }
+    async fn start(status: u16) -> Self {
+        let stub = HttpStub::start(move |request| {
+            let range = if request.head.contains(PREFIX) {
+                "00000000000000000000000000000000AAA:0\r\n214943DAAD1D64C102FAEC29DE4AFE9DA3D:2418984\r\n"
+            } else {
+                "00000000000000000000000000000000AAA:7\r\n"
+            };
+            Reply::RespondWith(status, Vec::new(), range.to_owned())
         });
-        Self { url, asked }
+        Self(stub.await)
     }
 
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    /// The heads of the requests so far.
+    fn requests(&self) -> Vec<String> {
+        self.0.requests().into_iter().map(|request| request.head).collect()
     }
 
     fn server(&self) -> Builder {
-        quick().config("auth.password_hibp_enabled", "true").config("auth.password_hibp_url", &self.url)
+        let url = format!("{}/range/", self.0.url());
+        quick().config("auth.password_hibp_enabled", "true").config("auth.password_hibp_url", &url)
     }
 }
 
@@ -63,7 +47,7 @@ fn assert_pwned(response: &Response, reasons: &Value, message: &str) {
 
 #[tokio::test]
 async fn rejects_breached_password_and_sends_five_digits() {
-    let ranges = Ranges::start("200 OK").await;
+    let ranges = Ranges::start(200).await;
     let server = ranges.server().start().await;
     let sign_up = async |password: &str| {
         post(&server, "/signup", &json!({ "email": "ada@example.org", "password": password })).await
@@ -76,11 +60,14 @@ async fn rejects_breached_password_and_sends_five_digits() {
         &json!(["pwned"]),
         MESSAGE,
     );
-    let asked = ranges.asked();
-    assert_eq!(asked.len(), 2, "the second time the range was known: {asked:?}");
-    assert!(asked[0].starts_with(&format!("GET /range/{PREFIX} HTTP/1.1\r\n")), "{asked:?}");
-    assert!(asked[0].contains("add-padding: true\r\n"));
-    assert!(asked.iter().all(|head| !head.contains("214943") && !head.contains("password1")), "{asked:?}");
+    let requests = ranges.requests();
+    assert_eq!(requests.len(), 2, "the range is cached: {requests:?}");
+    assert!(requests[0].starts_with(&format!("GET /range/{PREFIX} HTTP/1.1\r\n")), "{requests:?}");
+    assert!(requests[0].contains("add-padding: true\r\n"));
+    assert!(
+        requests.iter().all(|head| !head.contains("214943") && !head.contains("password1")),
+        "{requests:?}"
+    );
     // An existing account can sign in, with a warning.
     let id = text(&session, "/user/id");
     let hash = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$iBuQ61Zr9QjrvlFHGYzMlfqTo5cx5bcu6y6Otz2MSBc";
@@ -98,7 +85,7 @@ async fn rejects_breached_password_and_sends_five_digits() {
 
 #[tokio::test]
 async fn reports_both_reasons_at_sign_up_and_sign_in() {
-    let ranges = Ranges::start("200 OK").await;
+    let ranges = Ranges::start(200).await;
     let server = ranges.server().config("auth.password_min_length", "12").start().await;
     let refused =
         post(&server, "/signup", &json!({ "email": "ada@example.org", "password": "password1" })).await;
@@ -113,18 +100,18 @@ async fn reports_both_reasons_at_sign_up_and_sign_in() {
 
 #[tokio::test]
 async fn accepts_password_when_the_list_is_unavailable() {
-    let ranges = Ranges::start("503 Service Unavailable").await;
+    let ranges = Ranges::start(503).await;
     let server = ranges.server().start().await;
     server.expect_log("list of breached passwords");
     let body = json!({ "email": "ada@example.org", "password": "password1" });
     let _session = post(&server, "/signup", &body).await.expect(200);
-    assert_eq!(ranges.asked().len(), 1);
+    assert_eq!(ranges.requests().len(), 1);
     assert!(server.log().iter().all(|line| !line.raw.contains("password1")));
     let metrics = server.get("/metrics").bearer(server.secret_key()).send().await.expect(200).text();
     assert!(metrics.contains("basalt_auth_breach_list_failures_total 1"), "{metrics}");
 
-    let off = Ranges::start("200 OK").await;
-    let server = quick().config("auth.password_hibp_url", &off.url).start().await;
+    let off = Ranges::start(200).await;
+    let server = quick().config("auth.password_hibp_url", &format!("{}/range/", off.0.url())).start().await;
     let _session = post(&server, "/signup", &body).await.expect(200);
-    assert_eq!(off.asked(), [""; 0], "off by default");
+    assert_eq!(off.requests(), [""; 0], "off by default");
 }

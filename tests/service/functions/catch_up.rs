@@ -1,4 +1,4 @@
-//! What Stripe could not deliver in an outage, fetched afterwards (functions.md 3.17.6).
+//! `basalt stripe sync`: fetching what Stripe could not deliver (functions.md 3.17.6).
 
 use std::process::Output;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::stripe::{PRICE, add_plan};
 use super::{app, call};
 
-/// `basalt stripe sync` with the running server's settings.
+/// Runs `basalt stripe sync` with the running server's settings.
 fn sync(server: &Basalt, arguments: &[&str]) -> Output {
     let mut command = server.same_settings();
     command.args(["stripe", "sync"]).args(arguments).output().unwrap()
@@ -32,7 +32,7 @@ async fn pay(server: &Basalt, session: &str) {
     request.json(&json!({})).send().await.expect(200);
 }
 
-/// A form at the double's API.
+/// Posts a form to the double's API.
 async fn ask(server: &Basalt, path: &str, form: &str) -> Value {
     let request = server.stripe_double().api(Method::POST, path);
     let request = request.header("content-type", "application/x-www-form-urlencoded").body(form.to_owned());
@@ -40,8 +40,8 @@ async fn ask(server: &Basalt, path: &str, form: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_stripe_could_not_deliver_is_fetched_afterwards() {
-    // Events of the other product have no user here.
+async fn stripe_sync_fetches_undelivered_events() {
+    // Events of another product in the same account have no user here.
     let mut server = app().stripe_double().expect_log("a Stripe event").start().await;
     add_plan(&server, PRICE, true).await;
     let user = server.sign_up("ada@example.org").await;
@@ -52,7 +52,7 @@ async fn what_stripe_could_not_deliver_is_fetched_afterwards() {
     let body = json!({"priceId": PRICE});
     let bought = call(&server, "create-checkout-session", Some(&user), &body).send().await.expect(200).json();
     pay(&server, bought["sessionId"].as_str().unwrap()).await;
-    // Someone else's product in the same account of Stripe.
+    // Another product in the same Stripe account.
     let customer = ask(&server, "customers", "email=eve%40example.org").await;
     let form = format!(
         "mode=subscription&customer={}&line_items[0][price]={PRICE}&line_items[0][quantity]=1&success_url={}&cancel_url={1}",
@@ -62,7 +62,7 @@ async fn what_stripe_could_not_deliver_is_fetched_afterwards() {
     pay(&server, ask(&server, "checkout/sessions", &form).await["id"].as_str().unwrap()).await;
     assert_eq!(seen(&server, &user).await, json!([]), "the events were lost");
 
-    // A running server could process the fetched events before the subscriptions are compared.
+    // Stop the server: it could process the fetched events before the subscriptions are compared.
     server.stop().await;
     let found = synced(&server);
     server.start_again().await;
@@ -70,7 +70,7 @@ async fn what_stripe_could_not_deliver_is_fetched_afterwards() {
     assert_eq!((&found["subscriptions"], &found["changed"]), (&json!(2), &json!(1)), "{found}");
     assert_eq!(found["without_account"].as_array().unwrap().len(), 1, "{found}");
     assert_eq!(seen(&server, &user).await[0]["status"], "active");
-    // What is known is not written again: whoever watches the table would hear of it.
+    // Unchanged rows are not written again, which would notify realtime subscribers.
     let written = "select xmin::text || state_as_of from public.user_subscriptions";
     let before = server.database().value(written).await;
     let again = synced(&server);

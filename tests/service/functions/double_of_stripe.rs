@@ -1,4 +1,4 @@
-//! The life of a subscription against the double of Stripe: it checks our calls, and its webhooks arrive shuffled.
+//! The life of a subscription, with `basalt-stripe-double`: it validates our calls and sends its webhooks in random order.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn control(server: &Basalt, method: Method, path: &str, body: &Value) -> Request
     server.stripe_double().control(method, path).json(body)
 }
 
-/// The user's subscription, once it is as wanted.
+/// Waits until the user's subscription satisfies `wanted`.
 async fn until(server: &Basalt, user: &User, limit: Duration, wanted: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + limit;
     loop {
@@ -36,7 +36,7 @@ async fn until(server: &Basalt, user: &User, limit: Duration, wanted: impl Fn(&V
 }
 
 #[tokio::test]
-async fn a_plan_is_bought_canceled_taken_back_and_ends() {
+async fn subscription_is_bought_canceled_reactivated_and_ends() {
     let server = app().stripe_double().start().await;
     add_plan(&server, PRICE, true).await;
     let user = server.sign_up("ada@example.org").await;
@@ -48,7 +48,7 @@ async fn a_plan_is_bought_canceled_taken_back_and_ends() {
     assert!(url.starts_with(&server.stripe_double().url("/c/pay/cs_test_")), "{url}");
     let page = Request::new(Method::GET, url).send().await.expect(200);
     assert!(page.text().contains("ada@example.org"), "{}", page.text());
-    // The same click again is the same session.
+    // A repeated call returns the same session.
     assert_eq!(ask("create-checkout-session", json!({"priceId": PRICE})).await["sessionId"], session);
 
     let paid = control(&server, Method::POST, &format!("checkout/{session}"), &json!({})).send().await;
@@ -71,17 +71,17 @@ async fn a_plan_is_bought_canceled_taken_back_and_ends() {
     let portal = ask("create-portal-session", json!({})).await;
     let portal = portal["url"].as_str().unwrap().to_owned();
     assert!(portal.starts_with(&server.stripe_double().url("/p/session/")), "{portal}");
-    // Good once: it leads to the page.
+    // The URL works once and redirects to the portal.
     Request::new(Method::GET, portal).send().await.expect(303);
 
     ask("cancel-subscription", body).await;
     let end = json!({"to_period_end_of": id});
     control(&server, Method::POST, "clock", &end).send().await.expect(200);
     until(&server, &user, Duration::from_secs(10), |seen| seen["status"] == "canceled").await;
-    // Who has no subscription any more may buy again.
+    // After the end of the subscription the user can buy again.
     ask("create-checkout-session", json!({"priceId": PRICE})).await;
 
-    // All deliveries were taken, and every event is done.
+    // Every event was accepted and processed.
     let deadline = Instant::now() + Duration::from_secs(20);
     while server
         .database()
@@ -103,7 +103,7 @@ async fn a_plan_is_bought_canceled_taken_back_and_ends() {
 }
 
 #[tokio::test]
-async fn without_a_key_a_purchase_fails_and_names_the_remedy() {
+async fn checkout_without_stripe_key_names_the_setting() {
     for (mode, remedy) in [
         ("development", ": set stripe.secret_key, or start basalt-stripe-double for test cards."),
         ("production", "."),
@@ -119,18 +119,18 @@ async fn without_a_key_a_purchase_fails_and_names_the_remedy() {
         let bought =
             call(&server, "create-checkout-session", Some(&user), &json!({"priceId": PRICE})).send().await;
         assert_eq!(bought.expect(503).json()["error"], format!("Payments are not configured{remedy}"));
-        // The double is no part of the server.
+        // The server does not contain the double.
         assert_eq!(server.get("/stripe-double/_control/state").send().await.status, 404);
     }
 }
 
-/// What a list of the double's API has.
+/// The items of a list in the double's API.
 async fn listed(server: &Basalt, list: &str) -> Vec<Value> {
-    let answer = server.stripe_double().api(Method::GET, list).send().await.expect(200);
-    answer.json()["data"].as_array().unwrap().clone()
+    let response = server.stripe_double().api(Method::GET, list).send().await.expect(200);
+    response.json()["data"].as_array().unwrap().clone()
 }
 
-/// Deletes an account as an administrator does.
+/// Deletes an account through the admin API.
 async fn delete_account(server: &Basalt, user: &User, keeps_row: bool) {
     let body = json!({"should_soft_delete": keeps_row});
     let path = format!("/auth/v1/admin/users/{}", user.id);
@@ -139,7 +139,7 @@ async fn delete_account(server: &Basalt, user: &User, keeps_row: bool) {
 }
 
 #[tokio::test]
-async fn a_deleted_user_pays_no_more() {
+async fn deleting_a_user_ends_their_subscriptions() {
     let server = app().stripe_double().start().await;
     add_plan(&server, PRICE, true).await;
     for (email, keeps_row) in [("ada@example.org", false), ("eve@example.org", true)] {
@@ -160,7 +160,7 @@ async fn a_deleted_user_pays_no_more() {
                 user.id
             ))
             .await;
-        // A page that is still open somewhere.
+        // A checkout page that is still open.
         let form = format!(
             "mode=subscription&customer={customer}&line_items[0][price]={PRICE}&line_items[0][quantity]=1&success_url=https://app.example/"
         );
@@ -187,7 +187,7 @@ async fn a_deleted_user_pays_no_more() {
         );
         let page = Request::new(Method::GET, open["url"].as_str().unwrap()).send().await;
         assert!(page.text().contains("This checkout has expired"), "{}", page.text());
-        // The events about it trouble nobody.
+        // The resulting events are processed without errors.
         while server
             .database()
             .value("select count(*)::text from public.webhook_events where event_type = 'customer.subscription.deleted' and status = 'processed'")

@@ -1,4 +1,4 @@
-//! From a request to its function: names, methods, preflights, tokens, limits (functions.md 3.1 to 3.4).
+//! Routing to functions: names, methods, preflights, tokens, limits (functions.md 3.1 to 3.4).
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{app, call, failure, shown};
 
-/// A project with a TypeScript function; this release has no runtime for it, so that a call which gets that far is 503.
+/// A project with TypeScript functions. This release has no runtime, so a call that reaches one gets 503.
 async fn project() -> (Basalt, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| {
@@ -32,7 +32,7 @@ fn hello(server: &Basalt) -> Request {
     server.post("/functions/v1/hello")
 }
 
-/// Status, code, message and whether the code is in the header, too.
+/// Status, code and message; checks that the header has the code too.
 async fn refused(request: Request) -> (u16, String, String) {
     let response = request.send().await;
     let body = response.json();
@@ -50,12 +50,12 @@ fn expected(status: u16, code: &str, message: &str) -> (u16, String, String) {
 }
 
 #[tokio::test]
-async fn tokens_are_judged_function_by_function() {
+async fn token_check_is_configured_per_function() {
     let (server, _dir) = project().await;
     let boot = expected(503, "BOOT_ERROR", "Worker failed to boot (please check logs)");
     let sign = |claims: Value| format!("Bearer {}", server.token(&claims));
     let header = |text: &str| hello(&server).header("authorization", text);
-    // What reaches the function.
+    // These requests reach the function.
     for request in [
         hello(&server).bearer(server.anon_key()),
         hello(&server).bearer(server.service_key()),
@@ -75,7 +75,7 @@ async fn tokens_are_judged_function_by_function() {
     let format = expected(401, "UNAUTHORIZED_INVALID_JWT_FORMAT", "Invalid JWT format");
     let none = "Bearer eyJhbGciOiJub25lIn0.e30.";
     let forged = "Bearer eyJhbGciOiJFUzI1NiIsInR5cCI6IkpXVCJ9.e30.AAAA";
-    for (request, answer) in [
+    for (request, response) in [
         (hello(&server), expected(401, "UNAUTHORIZED_NO_AUTH_HEADER", "Missing authorization header")),
         (header(&sign(json!({"exp": 1}))), legacy.clone()),
         (header(&sign(json!({"nbf": 4_102_444_800_u32}))), legacy.clone()),
@@ -91,12 +91,12 @@ async fn tokens_are_judged_function_by_function() {
         (header(forged), expected(401, "UNAUTHORIZED_ASYMMETRIC_JWT", "Invalid JWT")),
     ] {
         let shown = format!("{request:?}");
-        assert_eq!(refused(request).await, answer, "{shown}");
+        assert_eq!(refused(request).await, response, "{shown}");
     }
 }
 
 #[tokio::test]
-async fn names_and_methods_that_are_not_there_are_told() {
+async fn unknown_names_and_methods_get_404_and_405() {
     let (server, _dir) = project().await;
     let missing = expected(404, "NOT_FOUND", "Requested function was not found");
     for name in ["nothing", "off", "_shared", "1st", "empty", "", "invite-member", "hello%2F"] {
@@ -110,7 +110,7 @@ async fn names_and_methods_that_are_not_there_are_told() {
 }
 
 #[tokio::test]
-async fn preflights_are_the_gateways_unless_the_function_wants_them() {
+async fn gateway_handles_preflights_unless_disabled() {
     let (server, _dir) = project().await;
     let preflight = |name: &str| {
         server
@@ -126,10 +126,10 @@ async fn preflights_are_the_gateways_unless_the_function_wants_them() {
         assert!(allowed.contains("x-webhook-replay") && allowed.contains("authorization"), "{allowed}");
         assert_eq!(response.header("access-control-max-age"), "86400");
     }
-    // Its own, without a token.
+    // This function handles its own preflights, without a token.
     let own = preflight("own").header("origin", "https://app.example").send().await.expect(503);
     assert_eq!(own.header("sb-error-code"), "BOOT_ERROR");
-    // A browser reads refusals, too.
+    // Errors have CORS headers too.
     for (request, status) in
         [(server.post("/functions/v1/hello"), 401), (server.post("/functions/v1/none"), 404)]
     {
@@ -141,7 +141,7 @@ async fn preflights_are_the_gateways_unless_the_function_wants_them() {
 }
 
 #[tokio::test]
-async fn a_built_in_function_takes_post_with_a_small_object() {
+async fn built_in_function_accepts_post_with_small_json_object() {
     let server = app().start().await;
     let user = server.sign_up("ada@example.org").await;
     let path = "/functions/v1/invite-member";
@@ -157,7 +157,7 @@ async fn a_built_in_function_takes_post_with_a_small_object() {
     let long = format!("{{\"a\":\"{}\"}}", "x".repeat(70_000));
     let refused = server.post(path).bearer(&user.access_token).body(long).send().await.expect(413);
     assert_eq!(refused.json()["code"], "PAYLOAD_TOO_LARGE");
-    // Content-Type is not enforced, unknown fields are ignored, blank is missing.
+    // Content-Type is not checked, unknown fields are ignored, and a blank value counts as missing.
     let odd = server.post(path).bearer(&user.access_token).header("content-type", "text/plain");
     let odd = odd.body("{\"email\":\"  \",\"more\":[1]}").send().await;
     assert_eq!(shown(&odd), (400, failure("email is required")));
@@ -167,7 +167,7 @@ async fn a_built_in_function_takes_post_with_a_small_object() {
 }
 
 #[tokio::test]
-async fn only_a_users_own_token_is_a_user() {
+async fn only_user_tokens_authenticate() {
     let server = app().start().await;
     let user = server.sign_up("ada@example.org").await;
     let refused = (401, failure("Not authenticated"));
@@ -186,16 +186,16 @@ async fn only_a_users_own_token_is_a_user() {
         of(json!({"role": "service_role", "sub": user.id, "exp": exp})),
     ] {
         for name in ["invite-member", "test-email"] {
-            let answer = call(&server, name, None, &json!({})).bearer(&token).send().await;
-            assert_eq!(shown(&answer), refused, "{name} {token}");
+            let response = call(&server, name, None, &json!({})).bearer(&token).send().await;
+            assert_eq!(shown(&response), refused, "{name} {token}");
         }
     }
     let key = call(&server, "invite-member", None, &json!({})).apikey(server.secret_key()).send().await;
     assert_eq!(shown(&key), refused);
-    let answer = call(&server, "invite-member", Some(&user), &json!({})).send().await;
-    assert_eq!(shown(&answer), (400, failure("email is required")));
-    let answer = call(&server, "test-email", Some(&user), &json!({})).send().await;
-    assert_eq!(shown(&answer), (403, failure("Administrators only")));
+    let response = call(&server, "invite-member", Some(&user), &json!({})).send().await;
+    assert_eq!(shown(&response), (400, failure("email is required")));
+    let response = call(&server, "test-email", Some(&user), &json!({})).send().await;
+    assert_eq!(shown(&response), (403, failure("Administrators only")));
     server
         .database()
         .admin_sql(&format!(
@@ -203,12 +203,12 @@ async fn only_a_users_own_token_is_a_user() {
             user.id
         ))
         .await;
-    let answer = call(&server, "invite-member", Some(&user), &json!({})).send().await;
-    assert_eq!(shown(&answer), refused);
+    let response = call(&server, "invite-member", Some(&user), &json!({})).send().await;
+    assert_eq!(shown(&response), refused);
 }
 
 #[tokio::test]
-async fn functions_that_cannot_run_are_named_at_the_start() {
+async fn unsupported_functions_are_logged_at_start() {
     let (server, dir) = project().await;
     server.post("/functions/v1/hello").apikey(server.anon_key()).send().await.expect(503);
     let lines: Vec<String> = server
@@ -220,7 +220,7 @@ async fn functions_that_cannot_run_are_named_at_the_start() {
     let mut names: Vec<&str> =
         lines.iter().filter_map(|line| line.split("functions/").nth(1)?.split('/').next()).collect();
     names.sort_unstable();
-    // The one that is switched off is not missed, and the other folders hold no function.
+    // The disabled function is not listed, and the other folders contain no function.
     assert_eq!(names, ["hello", "open", "own"], "{lines:#?}");
     let output = server.same_settings().current_dir(dir.path()).arg("doctor").output().unwrap();
     let report = String::from_utf8(output.stdout).unwrap();

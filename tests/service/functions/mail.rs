@@ -1,14 +1,13 @@
-//! Mail of the functions: invitations and the administrators' test, into the mailbox, through SMTP, and through Resend.
+//! `invite-member` and `test-email`: content, permissions, limits, and delivery to the mailbox, SMTP and Resend.
 
 use std::time::Duration;
 
-use basalt_testkit::{Basalt, SmtpServer, User};
+use basalt_testkit::{Basalt, HttpStub, Reply, SmtpServer, User};
 use serde_json::{Value, json};
 
-use super::double::{Act, Provider};
 use super::{app, call, failure, shown, sign_up_admin};
 
-/// A plan of `owner`'s; its id.
+/// Creates a plan owned by `owner` and returns its id.
 pub(super) async fn make_plan(server: &Basalt, owner: &User, title: &str) -> String {
     let plan = server
         .post("/rest/v1/plans")
@@ -21,7 +20,7 @@ pub(super) async fn make_plan(server: &Basalt, owner: &User, title: &str) -> Str
     plan.json()[0]["id"].as_str().unwrap().to_owned()
 }
 
-/// The row that the app writes before it asks for the mail.
+/// Inserts the row that the app writes before it calls `invite-member`.
 pub(super) async fn invite(server: &Basalt, by: &User, plan: &str, email: &str, role: &str) -> u16 {
     let body = json!({"plan_id": plan, "email": email, "role": role, "invite_accepted": false});
     server.post("/rest/v1/plan_members").by(server, by).json(&body).send().await.status.as_u16()
@@ -34,7 +33,7 @@ fn body(email: &str, plan: &str) -> Value {
     })
 }
 
-/// Marks the user's address as proven, as the link of a mail does.
+/// Marks the user's address as confirmed by mail.
 pub(super) async fn prove_address(server: &Basalt, user: &User) {
     let proven = format!(
         "update auth.identities set identity_data = identity_data || '{{\"email_verified\": true}}' where user_id = '{}'",
@@ -58,14 +57,14 @@ pub(super) async fn set_resend(server: &Basalt, key: &str) {
 }
 
 #[tokio::test]
-async fn an_invitation_has_the_databases_words_and_our_link() {
+async fn invitation_uses_stored_texts_and_our_link() {
     let server = app().start().await;
     let owner = server.sign_up("ada@example.org").await;
     let plan = make_plan(&server, &owner, "Growth <b>2027</b>").await;
     assert_eq!(invite(&server, &owner, &plan, "Bob@example.org", "viewer").await, 201);
-    let (status, answer) = ask(&server, &owner, "bob@example.org", &plan).await;
-    assert_eq!((status, &answer["success"]), (200, &json!(true)), "{answer}");
-    assert!(answer["id"].is_string(), "{answer}");
+    let (status, response) = ask(&server, &owner, "bob@example.org", &plan).await;
+    assert_eq!((status, &response["success"]), (200, &json!(true)), "{response}");
+    assert!(response["id"].is_string(), "{response}");
     let mail = server.mailbox().wait_for("bob@example.org").await;
     assert_eq!(mail.subject, "You've been invited to collaborate on Growth <b>2027</b>");
     let token = server
@@ -79,7 +78,7 @@ async fn an_invitation_has_the_databases_words_and_our_link() {
     for forged in ["evil", "forged", "Forged"] {
         assert!(!mail.html.contains(forged), "{}", mail.html);
     }
-    // The administrator's own words, read each time.
+    // A custom template is read for each mail.
     server
         .sql("update public.app_settings set value = '{\"subject\":\"Join {{planTitle}}\",\"body\":\"<i>{{role}}</i> {{inviteUrl}}\"}' where key = 'invite_email_template'")
         .await;
@@ -93,7 +92,7 @@ async fn an_invitation_has_the_databases_words_and_our_link() {
 }
 
 #[tokio::test]
-async fn who_may_not_invite_is_told_why() {
+async fn rejected_invitations_state_the_reason() {
     let server = app().start().await;
     let owner = server.sign_up("ada@example.org").await;
     let plan = make_plan(&server, &owner, "Growth").await;
@@ -125,9 +124,9 @@ async fn who_may_not_invite_is_told_why() {
     assert_eq!(ask(&server, &member, "x@example.org", &plan).await, (403, refused));
     server.sql(&join(&member, "manager")).await;
     assert_eq!(invite(&server, &owner, &plan, "cleo@example.org", "owner").await, 201);
-    // Owners alone see invitations of owners.
+    // Only owners see invitations of owners.
     assert_eq!(ask(&server, &member, "cleo@example.org", &plan).await, (404, nobody.clone()));
-    // An accepted one and an expired one are no invitations.
+    // Accepted and expired invitations are not pending.
     assert_eq!(ask(&server, &owner, "bob@example.org", &plan).await, (404, nobody.clone()));
     server.sql("update public.plan_members set created_at = now() - interval '15 days' where not invite_accepted").await;
     assert_eq!(ask(&server, &owner, "cleo@example.org", &plan).await, (404, nobody));
@@ -135,10 +134,10 @@ async fn who_may_not_invite_is_told_why() {
 }
 
 #[tokio::test]
-async fn invitations_to_one_mailbox_count_across_plans_and_senders() {
+async fn invitations_are_limited_per_mailbox() {
     let server = app().start().await;
     let senders = [server.sign_up("ada@example.org").await, server.sign_up("eve@example.org").await];
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for (number, email) in ["bob@example.org", "Bob@example.org", "bob+plans@example.org", "bob@example.org"]
         .into_iter()
         .enumerate()
@@ -146,16 +145,19 @@ async fn invitations_to_one_mailbox_count_across_plans_and_senders() {
         let sender = &senders[number % 2];
         let plan = make_plan(&server, sender, "Growth").await;
         assert_eq!(invite(&server, sender, &plan, email, "viewer").await, 201);
-        answers.push(call(&server, "invite-member", Some(sender), &body(email, &plan)).send().await);
+        responses.push(call(&server, "invite-member", Some(sender), &body(email, &plan)).send().await);
     }
-    let fourth = answers.pop().unwrap();
-    assert_eq!(answers.iter().map(|answer| answer.status.as_u16()).collect::<Vec<_>>(), [200, 200, 200]);
+    let fourth = responses.pop().unwrap();
+    assert_eq!(
+        responses.iter().map(|response| response.status.as_u16()).collect::<Vec<_>>(),
+        [200, 200, 200]
+    );
     assert_eq!(shown(&fourth), (429, failure("Too many requests. Try again later.")));
     assert!(fourth.header("retry-after").parse::<u64>().unwrap() > 3600);
 }
 
 #[tokio::test]
-async fn unconfirmed_accounts_send_no_invitations() {
+async fn unconfirmed_account_cannot_invite() {
     let server = app().start().await;
     let owner = server.sign_up("ada@example.org").await;
     let plan = make_plan(&server, &owner, "Growth").await;
@@ -168,8 +170,8 @@ async fn unconfirmed_accounts_send_no_invitations() {
 }
 
 #[tokio::test]
-async fn resend_sends_where_its_key_is_set() {
-    let resend = Provider::start(|_| Act::Answer(200, r#"{"id":"49a3999c"}"#.to_owned())).await;
+async fn resend_key_routes_mail_to_resend() {
+    let resend = HttpStub::start(|_| Reply::Respond(200, r#"{"id":"49a3999c"}"#.to_owned())).await;
     let server =
         app().config("mail.resend_url", &resend.url()).config("mail.retry_pause", "200ms").start().await;
     let admin = sign_up_admin(&server, "ada@example.org").await;
@@ -178,7 +180,7 @@ async fn resend_sends_where_its_key_is_set() {
     let test = json!({"to": "bob@example.org", "subject": "Grüße", "message": "a <b>\nsecond line"});
     let sent = call(&server, "test-email", Some(&admin), &test).send().await;
     assert_eq!(shown(&sent), (200, json!({"success": true, "message": "Test email sent", "id": "49a3999c"})));
-    let received = resend.received().pop().unwrap();
+    let received = resend.requests().pop().unwrap();
     assert!(received.head.starts_with("POST /emails HTTP/1.1"), "{}", received.head);
     assert_eq!(received.header("authorization"), "Bearer re_a_secret_key_of_resend");
     assert!(!received.header("user-agent").is_empty());
@@ -190,17 +192,17 @@ async fn resend_sends_where_its_key_is_set() {
             "tags": [{"name": "kind", "value": "test"}],
         })
     );
-    // The administrator sees the provider's words; the log has none of them.
+    // The administrator sees the provider's error; the log does not contain it.
     server.expect_log("mail delivery");
-    resend.act(|_| Act::Answer(403, r#"{"statusCode":403,"name":"validation_error","message":"The example.org domain is not verified"}"#.to_owned()));
+    resend.reply(|_| Reply::Respond(403, r#"{"statusCode":403,"name":"validation_error","message":"The example.org domain is not verified"}"#.to_owned()));
     let refused = call(&server, "test-email", Some(&admin), &test).send().await;
     assert_eq!(shown(&refused), (502, failure("The example.org domain is not verified")));
 
     let plan = make_plan(&server, &admin, "Growth").await;
     assert_eq!(invite(&server, &admin, &plan, "bob@example.org", "viewer").await, 201);
-    let (status, answer) = ask(&server, &admin, "bob@example.org", &plan).await;
+    let (status, response) = ask(&server, &admin, "bob@example.org", &plan).await;
     assert_eq!(
-        (status, answer),
+        (status, response),
         (
             502,
             failure(
@@ -208,15 +210,15 @@ async fn resend_sends_where_its_key_is_set() {
             )
         )
     );
-    // What may pass waits in the outbox, and is sent under one key.
-    resend.act(|_| {
-        Act::Answer(500, r#"{"statusCode":500,"name":"application_error","message":"x"}"#.to_owned())
+    // A transient failure stays in the outbox and is retried with the same idempotency key.
+    resend.reply(|_| {
+        Reply::Respond(500, r#"{"statusCode":500,"name":"application_error","message":"x"}"#.to_owned())
     });
     assert_eq!(
         ask(&server, &admin, "bob@example.org", &plan).await,
         (200, json!({"success": true, "queued": true}))
     );
-    resend.act(|_| Act::Answer(200, r#"{"id":"second"}"#.to_owned()));
+    resend.reply(|_| Reply::Respond(200, r#"{"id":"second"}"#.to_owned()));
     let row = "select count(*) from basalt.mail_outbox where state = 'sent'";
     let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
     while server.database().admin_sql(row).await[0][0].as_deref() != Some("1") {
@@ -225,11 +227,11 @@ async fn resend_sends_where_its_key_is_set() {
     }
     let member =
         server.database().value("select id::text from public.plan_members where not invite_accepted").await;
-    let received = resend.received();
+    let received = resend.requests();
     let keys: Vec<String> =
         received.iter().rev().take(2).map(|request| request.header("idempotency-key")).collect();
     assert!(keys[0].starts_with(&format!("invite/{member}/20")) && keys[0] == keys[1], "{keys:?}");
-    // Without the key mail goes to the mailbox again.
+    // Without the key, mail goes to the mailbox again.
     server.sql("delete from public.app_settings where key = 'email_resend'").await;
     let sent = call(&server, "test-email", Some(&admin), &test).send().await.expect(200);
     assert_eq!(server.mailbox().wait_for("bob@example.org").await.text, "a <b>\nsecond line");
@@ -245,7 +247,7 @@ async fn resend_sends_where_its_key_is_set() {
 }
 
 #[tokio::test]
-async fn a_mail_server_sends_where_there_is_no_resend() {
+async fn without_resend_key_mail_goes_through_smtp() {
     let smtp = SmtpServer::start().await;
     let server = app()
         .config("mail.smtp_url", &smtp.url())
@@ -260,7 +262,7 @@ async fn a_mail_server_sends_where_there_is_no_resend() {
     assert!(smtp.wait_for("bob@example.org").await.data.contains("Subject: Hello"));
     let plan = make_plan(&server, &admin, "Growth").await;
     assert_eq!(invite(&server, &admin, &plan, "cleo@example.org", "viewer").await, 201);
-    // Sign-ups are confirmed without mail here, so that the confirmation says nothing about the address.
+    // Autoconfirmed sign-ups do not prove the address.
     let refused = (403, failure("Confirm your e-mail address first"));
     assert_eq!(ask(&server, &admin, "cleo@example.org", &plan).await, refused);
     prove_address(&server, &admin).await;
@@ -269,7 +271,7 @@ async fn a_mail_server_sends_where_there_is_no_resend() {
 }
 
 #[tokio::test]
-async fn a_test_mail_is_checked_field_by_field() {
+async fn test_mail_validates_each_field() {
     let server = app().start().await;
     let admin = sign_up_admin(&server, "ada@example.org").await;
     let full = json!({"to": "bob@example.org", "subject": "Hello", "message": "Hi"});
@@ -289,13 +291,13 @@ async fn a_test_mail_is_checked_field_by_field() {
         ),
         (with("message", json!("x".repeat(10_001))), "Message must have 10,000 characters at most"),
     ] {
-        let answer = call(&server, "test-email", Some(&admin), &body).send().await;
-        assert_eq!(shown(&answer), (400, failure(message)), "{body}");
+        let response = call(&server, "test-email", Some(&admin), &body).send().await;
+        assert_eq!(shown(&response), (400, failure(message)), "{body}");
     }
 }
 
 #[tokio::test]
-async fn without_any_way_mail_is_refused() {
+async fn without_mail_provider_mail_is_503() {
     let server = app().config("server.mode", "production").expect_log("production").start().await;
     let email = "ada@example.org";
     let exists = format!(
@@ -305,6 +307,6 @@ async fn without_any_way_mail_is_refused() {
     server.database().admin_sql(&exists).await;
     let token = server.token(&json!({"role": "authenticated", "sub": "0a0a0a0a-0000-4000-8000-000000000001", "exp": 4_102_444_800_u32}));
     let test = json!({"to": "bob@example.org", "subject": "Hello", "message": "Hi"});
-    let answer = call(&server, "test-email", None, &test).bearer(&token).send().await;
-    assert_eq!(shown(&answer), (503, failure("E-mail sending is not configured")));
+    let response = call(&server, "test-email", None, &test).bearer(&token).send().await;
+    assert_eq!(shown(&response), (503, failure("E-mail sending is not configured")));
 }

@@ -1,28 +1,29 @@
-//! The functions by which users pay: what they ask of Stripe, who may call them, and what they say when something is wrong.
+//! Checkout, portal, cancel and reactivate: requests to Stripe, permissions and error responses.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_testkit::{Basalt, User};
+use basalt_testkit::{Basalt, Reply, User};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::double::Act;
-use super::stripe::{PRICE, Stripe, add_plan, deliver, event, now, server, settled, subscription, url_pairs};
+use super::stripe::{
+    PRICE, StripeStub, add_plan, deliver, event, now, server, settled, subscription, url_pairs,
+};
 use super::{app, call, failure, shown, sign_up_admin};
 
 const UNREACHABLE: &str = "The payment provider cannot be reached. Please try again.";
 
-async fn start() -> (Stripe, Basalt, User) {
-    let stripe = Stripe::start().await;
+async fn start() -> (StripeStub, Basalt, User) {
+    let stripe = StripeStub::start().await;
     let server = server(&stripe).start().await;
     add_plan(&server, PRICE, true).await;
     let user = server.sign_up("ada@example.org").await;
     (stripe, server, user)
 }
 
-/// The user has this subscription, here and at Stripe.
-async fn subscribe(stripe: &Stripe, server: &Basalt, user: &User, id: &str, status: &str) -> Value {
+/// Gives the user a subscription, in the database and at Stripe.
+async fn subscribe(stripe: &StripeStub, server: &Basalt, user: &User, id: &str, status: &str) -> Value {
     let state = subscription(id, &user.id, status);
     stripe.put(&format!("subscriptions/{id}"), &state);
     server
@@ -37,13 +38,13 @@ async fn subscribe(stripe: &Stripe, server: &Basalt, user: &User, id: &str, stat
 }
 
 #[tokio::test]
-async fn a_checkout_asks_stripe_for_exactly_this() {
+async fn checkout_sends_the_expected_stripe_requests() {
     let (stripe, server, user) = start().await;
     let success = server.url("/dashboard?subscription=success&session={CHECKOUT_SESSION_ID}");
     let body = json!({"priceId": PRICE, "successUrl": success, "cancelUrl": server.url("/pricing")});
-    let answer = call(&server, "create-checkout-session", Some(&user), &body).send().await;
+    let response = call(&server, "create-checkout-session", Some(&user), &body).send().await;
     let url = "https://checkout.stripe.test/c/pay/cs_test_1";
-    assert_eq!(shown(&answer), (200, json!({"url": url, "sessionId": "cs_test_1"})));
+    assert_eq!(shown(&response), (200, json!({"url": url, "sessionId": "cs_test_1"})));
     let customer = stripe.requests("POST /v1/customers").remove(0);
     let form = url_pairs(&customer.body);
     assert_eq!((form["email"].as_str(), &form["metadata[user_id]"]), ("ada@example.org", &user.id));
@@ -69,13 +70,13 @@ async fn a_checkout_asks_stripe_for_exactly_this() {
     ];
     let expected = expected.map(|(name, value)| (name.to_owned(), value));
     assert_eq!(url_pairs(&session.body), expected.into());
-    // A double click is one session; the customer is known by now.
+    // A repeated call uses the same idempotency key; the customer already exists.
     call(&server, "create-checkout-session", Some(&user), &body).send().await.expect(200);
     let sessions = stripe.requests("POST /v1/checkout/sessions");
     let keys: Vec<String> = sessions.iter().map(|session| session.header("idempotency-key")).collect();
     assert!(keys[0].starts_with("checkout:") && keys[0].len() == 73, "{keys:?}");
     assert_eq!(stripe.requests("POST /v1/customers").len(), 1);
-    // The app's pages are the default.
+    // The default URLs are the app's pages.
     call(&server, "create-checkout-session", Some(&user), &json!({"priceId": PRICE}))
         .send()
         .await
@@ -86,7 +87,7 @@ async fn a_checkout_asks_stripe_for_exactly_this() {
 }
 
 #[tokio::test]
-async fn a_checkout_refuses_other_prices_and_other_sites() {
+async fn checkout_rejects_unknown_prices_and_foreign_urls() {
     let (stripe, server, user) = start().await;
     add_plan(&server, "price_old", false).await;
     let mut bodies = vec![
@@ -111,18 +112,18 @@ async fn a_checkout_refuses_other_prices_and_other_sites() {
     let long = server.url(&format!("/{}", "x".repeat(2100)));
     bodies.push((json!({"priceId": PRICE, "successUrl": long}), "Invalid successUrl"));
     for (body, message) in bodies {
-        let answer = call(&server, "create-checkout-session", Some(&user), &body).send().await;
-        if answer.status == 429 {
+        let response = call(&server, "create-checkout-session", Some(&user), &body).send().await;
+        if response.status == 429 {
             break;
         }
-        assert_eq!(shown(&answer), (400, failure(message)), "{body}");
+        assert_eq!(shown(&response), (400, failure(message)), "{body}");
     }
-    assert!(stripe.provider.received().is_empty());
+    assert!(stripe.http.requests().is_empty());
 }
 
 #[tokio::test]
-async fn pages_of_the_public_url_are_accepted_beside_site_url() {
-    let stripe = Stripe::start().await;
+async fn return_urls_may_use_public_url_or_site_url() {
+    let stripe = StripeStub::start().await;
     let server = server(&stripe).config("auth.site_url", "https://app.example.org").start().await;
     add_plan(&server, PRICE, true).await;
     let user = server.sign_up("ada@example.org").await;
@@ -138,27 +139,27 @@ async fn pages_of_the_public_url_are_accepted_beside_site_url() {
             let function =
                 if name == "returnUrl" { "create-portal-session" } else { "create-checkout-session" };
             let body = json!({"priceId": PRICE, name: url});
-            let answer = call(&server, function, Some(&user), &body).send().await;
-            let refused = shown(&answer) == (400, failure(&format!("Invalid {name}")));
-            assert_eq!(refused, !is_page, "{name} {url}: {}", answer.text());
+            let response = call(&server, function, Some(&user), &body).send().await;
+            let refused = shown(&response) == (400, failure(&format!("Invalid {name}")));
+            assert_eq!(refused, !is_page, "{name} {url}: {}", response.text());
         }
     }
 }
 
 #[tokio::test]
-async fn who_has_a_subscription_gets_no_second_one() {
+async fn subscribed_user_cannot_buy_a_second_subscription() {
     let (stripe, server, user) = start().await;
     add_plan(&server, "price_more", true).await;
     let mut state = subscribe(&stripe, &server, &user, "sub_1", "active").await;
     let buy = async |price: &str| {
-        let answer =
+        let response =
             call(&server, "create-checkout-session", Some(&user), &json!({"priceId": price})).send().await;
-        shown(&answer)
+        shown(&response)
     };
     let subscribed =
         json!({"error": "You are already subscribed to this plan.", "code": "already_subscribed"});
     assert_eq!(buy(PRICE).await, (409, subscribed));
-    // Another plan is a change, which the user confirms.
+    // Another plan is a change, which the user confirms in the portal.
     assert_eq!(buy("price_more").await, (200, json!({"url": "https://billing.stripe.test/p/session/bps_1"})));
     let form = url_pairs(&stripe.requests("POST /v1/billing_portal/sessions").remove(0).body);
     let confirm = |name: &str| form[&format!("flow_data[subscription_update_confirm]{name}")].clone();
@@ -171,7 +172,7 @@ async fn who_has_a_subscription_gets_no_second_one() {
         form["flow_data[after_completion][redirect][return_url]"],
         server.url("/dashboard?subscription=success")
     );
-    // Stripe knows better than our table.
+    // Stripe's state takes precedence over our table.
     for status in ["past_due", "unpaid", "paused"] {
         state["status"] = json!(status);
         stripe.put("subscriptions/sub_1", &state);
@@ -187,13 +188,13 @@ async fn who_has_a_subscription_gets_no_second_one() {
 }
 
 #[tokio::test]
-async fn a_subscription_is_canceled_and_taken_back() {
+async fn subscription_can_be_canceled_and_reactivated() {
     let (stripe, server, user) = start().await;
     let mut state = subscribe(&stripe, &server, &user, "sub_1", "active").await;
     let ask = async |name: &str| {
         shown(&call(&server, name, Some(&user), &json!({"subscriptionId": "sub_1"})).send().await)
     };
-    let answer = |ending: bool| {
+    let response = |ending: bool| {
         json!({"success": true, "subscription": {
             "subscription_id": "sub_1", "status": "active", "cancel_at_period_end": ending,
             "current_period_end": "2033-05-18T03:33:20Z",
@@ -202,34 +203,34 @@ async fn a_subscription_is_canceled_and_taken_back() {
     let in_table = async || {
         server.database().value("select cancel_at_period_end::text from public.user_subscriptions").await
     };
-    assert_eq!(ask("cancel-subscription").await, (200, answer(true)));
+    assert_eq!(ask("cancel-subscription").await, (200, response(true)));
     assert_eq!(in_table().await, "true");
     let posted = stripe.requests("POST /v1/subscriptions/sub_1").remove(0);
     assert_eq!(
         (posted.body.as_str(), posted.header("idempotency-key").len()),
         ("cancel_at_period_end=true", 36)
     );
-    // What is set already is no call.
+    // Nothing to change: no call to Stripe.
     state["cancel_at_period_end"] = json!(true);
     stripe.put("subscriptions/sub_1", &state);
-    assert_eq!(ask("cancel-subscription").await, (200, answer(true)));
+    assert_eq!(ask("cancel-subscription").await, (200, response(true)));
     assert_eq!(stripe.requests("POST /v1/subscriptions/sub_1").len(), 1);
-    assert_eq!(ask("reactivate-subscription").await, (200, answer(false)));
+    assert_eq!(ask("reactivate-subscription").await, (200, response(false)));
     assert_eq!(
         stripe.requests("POST /v1/subscriptions/sub_1").pop().unwrap().body,
         "cancel_at_period_end=false"
     );
     assert_eq!(in_table().await, "false");
-    // The portal sets the other field.
+    // The portal sets `cancel_at` instead.
     state["cancel_at_period_end"] = json!(false);
     state["cancel_at"] = json!(2_000_000_000);
     stripe.put("subscriptions/sub_1", &state);
-    assert_eq!(ask("cancel-subscription").await, (200, answer(true)));
-    assert_eq!(ask("reactivate-subscription").await, (200, answer(false)));
+    assert_eq!(ask("cancel-subscription").await, (200, response(true)));
+    assert_eq!(ask("reactivate-subscription").await, (200, response(false)));
     assert_eq!(stripe.requests("POST /v1/subscriptions/sub_1").pop().unwrap().body, "cancel_at=");
     state["cancel_at"] = json!(null);
     stripe.put("subscriptions/sub_1", &state);
-    assert_eq!(ask("reactivate-subscription").await, (200, answer(false)));
+    assert_eq!(ask("reactivate-subscription").await, (200, response(false)));
     assert_eq!(stripe.requests("POST /v1/subscriptions/sub_1").len(), 3);
     for (status, cancel, reactivate) in [
         ("incomplete", (409, "This subscription is not active yet."), 200),
@@ -243,22 +244,23 @@ async fn a_subscription_is_canceled_and_taken_back() {
 }
 
 #[tokio::test]
-async fn nobody_acts_on_anothers_subscription() {
+async fn only_the_owner_can_change_a_subscription() {
     let (stripe, server, user) = start().await;
     subscribe(&stripe, &server, &user, "sub_1", "active").await;
     let stranger = server.sign_up("eve@example.org").await;
     let admin = sign_up_admin(&server, "admin@example.org").await;
     for name in ["cancel-subscription", "reactivate-subscription"] {
         for caller in [&stranger, &admin] {
-            let answer = call(&server, name, Some(caller), &json!({"subscriptionId": "sub_1"})).send().await;
-            assert_eq!(shown(&answer), (404, failure("Subscription not found")), "{name}");
+            let response =
+                call(&server, name, Some(caller), &json!({"subscriptionId": "sub_1"})).send().await;
+            assert_eq!(shown(&response), (404, failure("Subscription not found")), "{name}");
         }
         let anonymous = call(&server, name, None, &json!({"subscriptionId": "sub_1"})).send().await;
         assert_eq!(shown(&anonymous), (401, failure("Not authenticated")));
         for id in ["", "cus_1", "sub_", "sub_../x", "sub_1?x=1", &format!("sub_{}", "x".repeat(300))] {
-            let answer = call(&server, name, Some(&user), &json!({"subscriptionId": id})).send().await;
+            let response = call(&server, name, Some(&user), &json!({"subscriptionId": id})).send().await;
             let message = if id.is_empty() { "subscriptionId is required" } else { "Invalid subscriptionId" };
-            assert_eq!(shown(&answer), (400, failure(message)), "{name} {id}");
+            assert_eq!(shown(&response), (400, failure(message)), "{name} {id}");
         }
     }
     for name in ["create-portal-session", "create-checkout-session"] {
@@ -272,11 +274,11 @@ async fn nobody_acts_on_anothers_subscription() {
     }
     let portal = call(&server, "create-portal-session", Some(&stranger), &json!({})).send().await;
     assert_eq!(shown(&portal), (404, failure("No billing account yet. Choose a plan first.")));
-    assert!(stripe.provider.received().is_empty());
+    assert!(stripe.http.requests().is_empty());
 }
 
 #[tokio::test]
-async fn the_portal_is_the_users_own() {
+async fn portal_session_is_for_the_users_customer() {
     let (stripe, server, user) = start().await;
     subscribe(&stripe, &server, &user, "sub_1", "active").await;
     let ask =
@@ -291,7 +293,7 @@ async fn the_portal_is_the_users_own() {
     assert_eq!(form, expected.into());
     assert_eq!(ask(json!({"returnUrl": "https://evil.example/"})).await, (400, failure("Invalid returnUrl")));
     server.expect_log("the customer portal is not configured at Stripe");
-    stripe.fail(Act::Answer(
+    stripe.reply(Reply::Respond(
         400,
         r#"{"error":{"type":"invalid_request_error","message":"No configuration"}}"#.to_owned(),
     ));
@@ -300,7 +302,7 @@ async fn the_portal_is_the_users_own() {
 }
 
 #[tokio::test]
-async fn what_stripe_does_badly_is_told_in_our_words() {
+async fn stripe_errors_map_to_our_messages() {
     let (stripe, server, user) = start().await;
     subscribe(&stripe, &server, &user, "sub_1", "active").await;
     server.expect_log("Stripe rejects the key");
@@ -310,42 +312,45 @@ async fn what_stripe_does_badly_is_told_in_our_words() {
     };
     let busy = "The payment provider is busy. Please try again.";
     for (act, status, message) in [
-        (Act::Close, 502, UNREACHABLE),
-        (Act::Answer(500, "<html>".to_owned()), 502, UNREACHABLE),
-        (Act::Answer(200, "<html>".to_owned()), 502, UNREACHABLE),
-        (Act::Answer(200, "{}".to_owned()), 502, UNREACHABLE),
-        (Act::Answer(429, "{}".to_owned()), 503, busy),
+        (Reply::Close, 502, UNREACHABLE),
+        (Reply::Respond(500, "<html>".to_owned()), 502, UNREACHABLE),
+        (Reply::Respond(200, "<html>".to_owned()), 502, UNREACHABLE),
+        (Reply::Respond(200, "{}".to_owned()), 502, UNREACHABLE),
+        (Reply::Respond(429, "{}".to_owned()), 503, busy),
         (
-            Act::Answer(401, refused("invalid_request_error", "", "Invalid API Key provided: sk_test_***")),
+            Reply::Respond(
+                401,
+                refused("invalid_request_error", "", "Invalid API Key provided: sk_test_***"),
+            ),
             500,
             "Payments are not configured correctly.",
         ),
         (
-            Act::Answer(402, refused("card_error", "card_declined", "Your card was declined.")),
+            Reply::Respond(402, refused("card_error", "card_declined", "Your card was declined.")),
             402,
             "Your card was declined.",
         ),
         (
-            Act::Answer(400, refused("invalid_request_error", "parameter_unknown", "secret detail")),
+            Reply::Respond(400, refused("invalid_request_error", "parameter_unknown", "secret detail")),
             400,
             "The payment provider rejected the request.",
         ),
         (
-            Act::Answer(404, refused("invalid_request_error", "resource_missing", "No such")),
+            Reply::Respond(404, refused("invalid_request_error", "resource_missing", "No such")),
             404,
             "Subscription not found",
         ),
     ] {
-        stripe.fail(act.clone());
+        stripe.reply(act.clone());
         let body = json!({"subscriptionId": "sub_1"});
-        let answer = call(&server, "cancel-subscription", Some(&user), &body).send().await;
-        assert_eq!(shown(&answer), (status, failure(message)), "{act:?}");
+        let response = call(&server, "cancel-subscription", Some(&user), &body).send().await;
+        assert_eq!(shown(&response), (status, failure(message)), "{act:?}");
         if status == 503 {
-            assert_eq!(answer.header("retry-after"), "5");
+            assert_eq!(response.header("retry-after"), "5");
         }
-        assert_eq!(answer.header("sb-error-code"), if status >= 500 { "EDGE_FUNCTION_ERROR" } else { "" });
+        assert_eq!(response.header("sb-error-code"), if status >= 500 { "EDGE_FUNCTION_ERROR" } else { "" });
     }
-    // One who calls too often waits.
+    // Too many calls.
     stripe.recover();
     call(&server, "cancel-subscription", Some(&user), &json!({"subscriptionId": "sub_1"}))
         .send()
@@ -360,17 +365,17 @@ async fn what_stripe_does_badly_is_told_in_our_words() {
 }
 
 #[tokio::test]
-async fn a_slow_stripe_is_waited_for_twenty_seconds_at_most() {
+async fn stripe_call_times_out_after_twenty_seconds() {
     let (stripe, server, user) = start().await;
     subscribe(&stripe, &server, &user, "sub_1", "active").await;
-    stripe.fail(Act::Stall(Duration::from_secs(60)));
+    stripe.reply(Reply::Stall(Duration::from_secs(120)));
     let began = std::time::Instant::now();
-    let answer =
+    let response =
         call(&server, "cancel-subscription", Some(&user), &json!({"subscriptionId": "sub_1"})).send().await;
-    assert_eq!(shown(&answer), (502, failure(UNREACHABLE)));
+    assert_eq!(shown(&response), (502, failure(UNREACHABLE)));
     let took = began.elapsed();
-    assert!(took >= Duration::from_secs(10) && took < Duration::from_secs(25), "{took:?}");
-    // What is in the database is served meanwhile.
+    assert!(took >= Duration::from_secs(10) && took < Duration::from_secs(80), "{took:?}");
+    // Requests that do not need Stripe still work.
     let body = json!({"user_id": user.id});
     let seen = server
         .post("/rest/v1/rpc/get_user_subscription")
@@ -383,27 +388,27 @@ async fn a_slow_stripe_is_waited_for_twenty_seconds_at_most() {
 }
 
 #[tokio::test]
-async fn a_customer_that_stripe_has_no_more_is_made_anew() {
+async fn missing_stripe_customer_is_recreated() {
     let (stripe, server, user) = start().await;
     server
         .sql(&format!("insert into public.stripe_customers (user_id, livemode, stripe_customer_id) values ('{}', false, 'cus_gone')", user.id))
         .await;
     let gone = json!({"error": {"type": "invalid_request_error", "code": "resource_missing", "param": "customer", "message": "No such customer"}}).to_string();
-    stripe.provider.act(move |request| {
+    stripe.http.reply(move |request| {
         if request.head.contains("customer=cus_gone") || request.body.contains("cus_gone") {
-            return Act::Answer(400, gone.clone());
+            return Reply::Respond(400, gone.clone());
         }
         match request.head.split(' ').nth(1).unwrap_or_default() {
-            "/v1/customers" => Act::Answer(200, r#"{"id":"cus_new"}"#.to_owned()),
+            "/v1/customers" => Reply::Respond(200, r#"{"id":"cus_new"}"#.to_owned()),
             "/v1/checkout/sessions" => {
-                Act::Answer(200, r#"{"id":"cs_1","url":"https://checkout.stripe.test/1"}"#.to_owned())
+                Reply::Respond(200, r#"{"id":"cs_1","url":"https://checkout.stripe.test/1"}"#.to_owned())
             }
-            _ => Act::Answer(200, r#"{"data":[]}"#.to_owned()),
+            _ => Reply::Respond(200, r#"{"data":[]}"#.to_owned()),
         }
     });
-    let answer =
+    let response =
         call(&server, "create-checkout-session", Some(&user), &json!({"priceId": PRICE})).send().await;
-    assert_eq!(answer.expect(200).json()["sessionId"], "cs_1");
+    assert_eq!(response.expect(200).json()["sessionId"], "cs_1");
     assert_eq!(
         server.database().value("select stripe_customer_id from public.stripe_customers").await,
         "cus_new"
@@ -411,7 +416,7 @@ async fn a_customer_that_stripe_has_no_more_is_made_anew() {
 }
 
 #[tokio::test]
-async fn without_a_key_nothing_can_be_bought_in_production() {
+async fn checkout_without_stripe_key_is_503_in_production() {
     let server = app().config("server.mode", "production").expect_log("production").start().await;
     add_plan(&server, PRICE, true).await;
     let id = "0a0a0a0a-0000-4000-8000-000000000001";
@@ -421,20 +426,20 @@ async fn without_a_key_nothing_can_be_bought_in_production() {
     server.database().admin_sql(&exists).await;
     let token = server.token(&json!({"role": "authenticated", "sub": id, "exp": 4_102_444_800_u32}));
     let body = json!({"priceId": PRICE});
-    let answer = call(&server, "create-checkout-session", None, &body).bearer(&token).send().await;
-    assert_eq!(shown(&answer), (503, failure("Payments are not configured.")));
+    let response = call(&server, "create-checkout-session", None, &body).bearer(&token).send().await;
+    assert_eq!(shown(&response), (503, failure("Payments are not configured.")));
 }
 
 #[tokio::test]
-async fn who_is_deleted_within_a_checkout_gets_no_page_to_pay_on() {
+async fn user_deleted_during_checkout_gets_no_payment_page() {
     let (stripe, server, user) = start().await;
     let held = Arc::new(Notify::new());
     for (begun, path) in [("POST /v1/customers", "customers"), ("POST /v1/checkout/sessions ", "sessions")] {
         let user = if path == "customers" { user.clone() } else { server.sign_up("eve@example.org").await };
-        let told = Arc::clone(&held);
-        stripe.wrap(move |request, act| {
+        let stripe_event = Arc::clone(&held);
+        stripe.intercept(move |request, act| {
             let waits = request.head.starts_with(begun);
-            if waits { Act::Held(Arc::clone(&told), Box::new(act)) } else { act }
+            if waits { Reply::Once(Arc::clone(&stripe_event), Box::new(act)) } else { act }
         });
         let asked = tokio::spawn(
             call(&server, "create-checkout-session", Some(&user), &json!({"priceId": PRICE})).send(),
@@ -443,7 +448,7 @@ async fn who_is_deleted_within_a_checkout_gets_no_page_to_pay_on() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         server.database().admin_sql(&format!("delete from auth.users where id = '{}'", user.id)).await;
-        // The job that ends what the customer has finds nothing yet.
+        // The job that ends the customer's subscriptions finds none yet.
         while server
             .database()
             .admin_sql("select count(*) from functions.former_customers where done_at is null")
@@ -461,11 +466,11 @@ async fn who_is_deleted_within_a_checkout_gets_no_page_to_pay_on() {
 }
 
 #[tokio::test]
-async fn what_runs_for_a_deleted_user_is_ended_when_stripe_is_back() {
+async fn deleted_users_subscription_ends_once_stripe_is_back() {
     let (stripe, server, user) = start().await;
     server.expect_log("cannot end the subscriptions of a deleted user at Stripe");
     let state = subscribe(&stripe, &server, &user, "sub_1", "active").await;
-    stripe.fail(Act::Answer(500, "{}".to_owned()));
+    stripe.reply(Reply::Respond(500, "{}".to_owned()));
     server.database().admin_sql(&format!("delete from auth.users where id = '{}'", user.id)).await;
     let row = async |column: &str| {
         let rows = server
@@ -481,17 +486,17 @@ async fn what_runs_for_a_deleted_user_is_ended_when_stripe_is_back() {
     }
     assert_eq!(row("error_message").await, "Stripe cannot be reached: it responded with 500");
     stripe.recover();
-    // Now instead of in half a minute.
+    // Retry now instead of in 30 s.
     let due = "update functions.former_customers set next_attempt_at = now() where done_at is null";
     server.database().admin_sql(due).await;
     while row("done_at is null").await == "true" {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(stripe.requests("DELETE /v1/subscriptions/sub_1").len(), 1);
-    // An event that says that something runs after all is looked into.
+    // An event for an active subscription of a former customer triggers another check.
     stripe.put("subscriptions/sub_1", &state);
-    let told = event("evt_1", "customer.subscription.updated", now(), &state);
-    deliver(&server, &told).await.expect(200);
+    let stripe_event = event("evt_1", "customer.subscription.updated", now(), &state);
+    deliver(&server, &stripe_event).await.expect(200);
     assert_eq!(settled(&server, "evt_1").await.1, "ignored: the user was deleted");
     while row("done_at is null").await == "true" {
         tokio::time::sleep(Duration::from_millis(20)).await;

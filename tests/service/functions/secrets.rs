@@ -25,14 +25,14 @@ fn succeeded(server: &Basalt, arguments: &[&str], input: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn refused(server: &Basalt, arguments: &[&str], words: &str) {
+fn refused(server: &Basalt, arguments: &[&str], expected: &str) {
     let output = run(server, arguments, "");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && told.contains(words), "{told}");
+    let stripe_event = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && stripe_event.contains(expected), "{stripe_event}");
 }
 
 #[tokio::test]
-async fn secrets_are_sealed_and_never_shown() {
+async fn secrets_are_encrypted_and_never_shown() {
     let server = Basalt::start().await;
     assert_eq!(succeeded(&server, &["set", "A=tell-nobody", "B=x=y"], ""), "2 secrets are set\n");
     assert_eq!(succeeded(&server, &["set", "--env-file", "-"], "# more\nC=\"1\"\n"), "1 secret is set\n");
@@ -56,7 +56,7 @@ async fn secrets_are_sealed_and_never_shown() {
     let json = succeeded(&server, &["list", "--json"], "");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["secrets"].as_array().unwrap().len(), 1);
-    // No role of the API reaches the table.
+    // No API role can access the table.
     for role in ["anon", "authenticated", "service_role"] {
         let may = server
             .database()

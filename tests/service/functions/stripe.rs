@@ -1,16 +1,15 @@
-//! A Stripe that a test holds in its hands: it answers with the objects that the test has put there, or fails as told. The
-//! double of Stripe, which behaves by itself, is in `double_of_stripe.rs`.
+//! The scripted Stripe: it returns the objects that a test stores in it, or fails as the test says. Tests of whole subscriptions
+//! use the program `basalt-stripe-double` instead (`subscription_life.rs`), which behaves like Stripe.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::hmac;
-use basalt_testkit::{Basalt, Builder, Request, Response};
+use basalt_testkit::{Basalt, Builder, HttpStub, Reply, Request, Response, StubRequest};
 use serde_json::{Value, json};
 
 use super::app;
-use super::double::{Act, Provider, Received};
 
 pub(super) const SECRET: &str = "whsec_dGhlIHNlY3JldCBvZiB0aGUgZW5kcG9pbnQ";
 pub(super) const PRICE: &str = "price_basic";
@@ -18,56 +17,56 @@ pub(super) const PRICE: &str = "price_basic";
 type Objects = Arc<Mutex<BTreeMap<String, Value>>>;
 
 /// Objects by path: `subscriptions/sub_1`, `customers/cus_1`.
-pub(super) struct Stripe {
-    pub(super) provider: Provider,
+pub(super) struct StripeStub {
+    pub(super) http: HttpStub,
     objects: Objects,
 }
 
-impl Stripe {
+impl StripeStub {
     pub(super) async fn start() -> Self {
         let objects = Objects::default();
-        let shown = Arc::clone(&objects);
-        let provider = Provider::start(move |request| answer(&shown, request)).await;
-        Self { provider, objects }
+        let shared = Arc::clone(&objects);
+        let http = HttpStub::start(move |request| respond(&shared, request)).await;
+        Self { http, objects }
     }
 
-    /// From now on it has this object.
+    /// Stores an object.
     pub(super) fn put(&self, path: &str, object: &Value) {
         self.objects.lock().unwrap().insert(path.to_owned(), object.clone());
     }
 
-    /// From now on it does this with every request.
-    pub(super) fn fail(&self, act: Act) {
-        self.provider.act(move |_| act.clone());
+    /// Gives the same reply to every request.
+    pub(super) fn reply(&self, reply: Reply) {
+        self.http.reply(move |_| reply.clone());
     }
 
-    /// From now on it answers again.
+    /// Returns the stored objects again.
     pub(super) fn recover(&self) {
-        let shown = Arc::clone(&self.objects);
-        self.provider.act(move |request| answer(&shown, request));
+        let shared = Arc::clone(&self.objects);
+        self.http.reply(move |request| respond(&shared, request));
     }
 
-    /// From now on it does with each request what `act` says of what it would do.
-    pub(super) fn wrap(&self, act: impl Fn(&Received, Act) -> Act + Send + Sync + 'static) {
-        let shown = Arc::clone(&self.objects);
-        self.provider.act(move |request| act(request, answer(&shown, request)));
+    /// Passes each request and its normal reply through `change`.
+    pub(super) fn intercept(&self, change: impl Fn(&StubRequest, Reply) -> Reply + Send + Sync + 'static) {
+        let shared = Arc::clone(&self.objects);
+        self.http.reply(move |request| change(request, respond(&shared, request)));
     }
 
-    /// Requests whose first line begins so.
-    pub(super) fn requests(&self, begin: &str) -> Vec<Received> {
-        self.provider.received().into_iter().filter(|request| request.head.starts_with(begin)).collect()
+    /// Requests whose request line starts with `begin`.
+    pub(super) fn requests(&self, begin: &str) -> Vec<StubRequest> {
+        self.http.requests().into_iter().filter(|request| request.head.starts_with(begin)).collect()
     }
 }
 
-/// A server whose payments are at `stripe`, with one plan.
-pub(super) fn server(stripe: &Stripe) -> Builder {
+/// A server that uses `stripe`.
+pub(super) fn server(stripe: &StripeStub) -> Builder {
     app()
         .config("stripe.secret_key", "sk_test_a_key_of_the_tests")
         .config("stripe.webhook_secret", SECRET)
-        .config("stripe.api_base", &stripe.provider.url())
+        .config("stripe.api_base", &stripe.http.url())
 }
 
-/// The plan for sale.
+/// Adds a plan.
 pub(super) async fn add_plan(server: &Basalt, price: &str, active: bool) {
     server
         .sql(&format!(
@@ -77,14 +76,14 @@ pub(super) async fn add_plan(server: &Basalt, price: &str, active: bool) {
         .await;
 }
 
-fn answer(objects: &Objects, request: &Received) -> Act {
-    let mut words = request.head.split(' ');
-    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    // Mail is asked for at the same place.
+fn respond(objects: &Objects, request: &StubRequest) -> Reply {
+    let mut expected = request.head.split(' ');
+    let (method, target) = (expected.next().unwrap_or_default(), expected.next().unwrap_or_default());
+    // Resend uses the same stub, without `/v1`.
     let path = target.strip_prefix("/v1/").or_else(|| target.strip_prefix('/')).unwrap_or_default();
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let mut objects = objects.lock().unwrap();
-    let found = |object: &Value| Act::Answer(200, object.to_string());
+    let found = |object: &Value| Reply::Respond(200, object.to_string());
     let form: BTreeMap<String, String> = url_pairs(&request.body);
     let of_customer =
         |object: &&Value| query.contains(&format!("customer={}", object["customer"].as_str().unwrap_or("-")));
@@ -132,16 +131,16 @@ fn answer(objects: &Objects, request: &Received) -> Act {
     }
 }
 
-fn missing() -> Act {
-    Act::Answer(404, json!({"error": {"type": "invalid_request_error", "code": "resource_missing", "param": "id", "message": "No such object"}}).to_string())
+fn missing() -> Reply {
+    Reply::Respond(404, json!({"error": {"type": "invalid_request_error", "code": "resource_missing", "param": "id", "message": "No such object"}}).to_string())
 }
 
-/// The parameters of a form.
+/// The fields of a form body.
 pub(super) fn url_pairs(form: &str) -> BTreeMap<String, String> {
     url::form_urlencoded::parse(form.as_bytes()).into_owned().collect()
 }
 
-/// A subscription as Stripe has it today.
+/// A subscription in Stripe's current format.
 pub(super) fn subscription(id: &str, user: &str, status: &str) -> Value {
     json!({
         "id": id, "object": "subscription", "customer": format!("cus_{id}"), "status": status, "livemode": false,
@@ -163,7 +162,7 @@ pub(super) fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-/// `Stripe-Signature` of a body.
+/// The `Stripe-Signature` header for a body.
 pub(super) fn signature(secret: &str, time: i64, body: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
     let signed = [format!("{time}.").as_bytes(), body].concat();
@@ -173,7 +172,7 @@ pub(super) fn signature(secret: &str, time: i64, body: &[u8]) -> String {
     })
 }
 
-/// A delivery of an event, pretty-printed as Stripe's are.
+/// A webhook request, pretty-printed as Stripe's are.
 pub(super) fn delivery(server: &Basalt, event: &Value) -> Request {
     let body = serde_json::to_string_pretty(event).unwrap();
     server
@@ -187,7 +186,7 @@ pub(super) async fn deliver(server: &Basalt, event: &Value) -> Response {
     delivery(server, event).send().await
 }
 
-/// `status`, `outcome` and `error_message` of an event, once it is no more pending.
+/// `status`, `outcome` and `error_message` of an event, once it is no longer pending.
 pub(super) async fn settled(server: &Basalt, id: &str) -> (String, String, String) {
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
     loop {

@@ -1,18 +1,18 @@
-//! Stripe's events: which are taken, what becomes of them, and that neither their order, nor repetition, nor our death matters.
+//! Stripe webhooks: verification, processing, and independence of order, repetition and server crashes.
 
 use std::time::Duration;
 
-use basalt_testkit::{Basalt, User};
+use basalt_testkit::{Basalt, Reply, User};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::double::Act;
 use super::stripe::{
-    PRICE, SECRET, Stripe, add_plan, deliver, delivery, event, now, server, settled, signature, subscription,
+    PRICE, SECRET, StripeStub, add_plan, deliver, delivery, event, now, server, settled, signature,
+    subscription,
 };
 use super::{app, call, failure, shown, sign_up_admin};
 
-/// What the app sees.
+/// The subscription as the app reads it.
 async fn seen(server: &Basalt, user: &User) -> Value {
     let body = json!({"user_id": user.id});
     server
@@ -25,16 +25,17 @@ async fn seen(server: &Basalt, user: &User) -> Value {
         .json()
 }
 
-async fn start() -> (Stripe, Basalt, User) {
-    let stripe = Stripe::start().await;
-    let server = server(&stripe).expect_log("a Stripe event").expect_log("two subscriptions").start().await;
+async fn start() -> (StripeStub, Basalt, User) {
+    let stripe = StripeStub::start().await;
+    let server =
+        server(&stripe).expect_log("a Stripe event").expect_log("two subscriptions").start().await;
     add_plan(&server, PRICE, true).await;
     let user = server.sign_up("ada@example.org").await;
     (stripe, server, user)
 }
 
 #[tokio::test]
-async fn only_what_stripe_has_signed_is_taken() {
+async fn only_signed_events_are_accepted() {
     let (_stripe, server, _user) = start().await;
     let text = "{\n  \"id\": \"evt_1\",\n  \"type\": \"x\"\n}";
     let post = || server.post("/functions/v1/stripe-webhook");
@@ -76,16 +77,19 @@ async fn only_what_stripe_has_signed_is_taken() {
 }
 
 #[tokio::test]
-async fn a_secret_is_set_while_the_server_runs() {
-    let stripe = Stripe::start().await;
+async fn webhook_secret_can_be_set_at_runtime() {
+    let stripe = StripeStub::start().await;
     let server = app()
         .config("stripe.secret_key", "sk_test_x")
-        .config("stripe.api_base", &stripe.provider.url())
+        .config("stripe.api_base", &stripe.http.url())
         .start()
         .await;
     let admin = sign_up_admin(&server, "ada@example.org").await;
-    let told = event("evt_1", "some.type", now(), &json!({}));
-    assert_eq!(shown(&deliver(&server, &told).await), (503, failure("Webhook secret is not configured")));
+    let stripe_event = event("evt_1", "some.type", now(), &json!({}));
+    assert_eq!(
+        shown(&deliver(&server, &stripe_event).await),
+        (503, failure("Webhook secret is not configured"))
+    );
     let set = |body: Value| call(&server, "set-webhook-secret", Some(&admin), &body);
     for (body, message) in [
         (json!({}), "Webhook secret is required"),
@@ -102,7 +106,7 @@ async fn a_secret_is_set_while_the_server_runs() {
     let stored = json!({"success": true, "message": "Webhook secret stored"});
     let body = json!({"secret": format!(" {SECRET} "), "secretName": "STRIPE_WEBHOOK_SECRET"});
     assert_eq!(shown(&set(body).send().await), (200, stored));
-    assert_eq!(deliver(&server, &told).await.expect(200).json()["status"], "processed");
+    assert_eq!(deliver(&server, &stripe_event).await.expect(200).json()["status"], "processed");
     assert_eq!(settled(&server, "evt_1").await.1, "ignored");
     let stranger = server.sign_up("eve@example.org").await;
     let refused =
@@ -117,13 +121,13 @@ async fn a_secret_is_set_while_the_server_runs() {
 }
 
 #[tokio::test]
-async fn an_event_is_applied_when_it_is_answered_and_a_repeat_does_nothing() {
+async fn event_is_applied_once_before_the_response() {
     let (stripe, server, user) = start().await;
     let state = subscription("sub_1", &user.id, "active");
     stripe.put("subscriptions/sub_1", &state);
     let created = event("evt_1", "customer.subscription.created", now(), &state);
-    let answer = deliver(&server, &created).await;
-    assert_eq!(shown(&answer), (200, json!({"received": true, "id": "evt_1", "status": "processed"})));
+    let response = deliver(&server, &created).await;
+    assert_eq!(shown(&response), (200, json!({"received": true, "id": "evt_1", "status": "processed"})));
     assert_eq!(seen(&server, &user).await[0]["status"], "active");
     assert_eq!(
         settled(&server, "evt_1").await,
@@ -136,7 +140,7 @@ async fn an_event_is_applied_when_it_is_answered_and_a_repeat_does_nothing() {
     let request = stripe.requests("GET /v1/subscriptions/sub_1").remove(0);
     assert_eq!(request.header("stripe-version"), "2026-09-30.endive");
     assert_eq!(request.header("authorization"), "Bearer sk_test_a_key_of_the_tests");
-    // What concerns us not.
+    // An event type that is not handled.
     let payment = json!({"mode": "payment", "id": "cs_1"});
     for (number, (kind, live, object, outcome)) in [
         ("product.created", false, json!({}), "ignored"),
@@ -149,16 +153,16 @@ async fn an_event_is_applied_when_it_is_answered_and_a_repeat_does_nothing() {
     .enumerate()
     {
         let id = format!("evt_other_{number}");
-        let mut told = event(&id, kind, now(), &object);
-        told["livemode"] = json!(live);
-        deliver(&server, &told).await.expect(200);
+        let mut stripe_event = event(&id, kind, now(), &object);
+        stripe_event["livemode"] = json!(live);
+        deliver(&server, &stripe_event).await.expect(200);
         assert_eq!(
             settled(&server, &id).await,
             ("processed".to_owned(), outcome.to_owned(), String::new()),
             "{kind}"
         );
     }
-    // A customer who is gone.
+    // A customer that no longer exists.
     deliver(&server, &event("evt_gone", "customer.deleted", now(), &json!({"id": "cus_sub_1"})))
         .await
         .expect(200);
@@ -167,22 +171,26 @@ async fn an_event_is_applied_when_it_is_answered_and_a_repeat_does_nothing() {
 }
 
 #[tokio::test]
-async fn an_event_that_nobody_owns_fails_and_is_replayed_with_what_an_administrator_knows() {
+async fn event_without_user_fails_and_can_be_replayed_with_hints() {
     let (stripe, server, user) = start().await;
     let admin = sign_up_admin(&server, "admin@example.org").await;
     let mut state = subscription("sub_1", "", "active");
     stripe.put("subscriptions/sub_1", &state);
     stripe
         .put("customers/cus_sub_1", &json!({"id": "cus_sub_1", "email": "ada@example.org", "metadata": {}}));
-    let told = event("evt_1", "customer.subscription.updated", now(), &state);
+    let stripe_event = event("evt_1", "customer.subscription.updated", now(), &state);
     let reason = "No user found for customer cus_sub_1 (subscription sub_1)";
-    let answer = json!({"received": true, "id": "evt_1", "status": "failed", "message": reason});
-    assert_eq!(shown(&deliver(&server, &told).await), (200, answer), "to send it again would not help");
+    let response = json!({"received": true, "id": "evt_1", "status": "failed", "message": reason});
+    assert_eq!(shown(&deliver(&server, &stripe_event).await), (200, response), "a retry would not help");
     assert_eq!(settled(&server, "evt_1").await, ("failed".to_owned(), String::new(), reason.to_owned()));
-    assert_eq!(seen(&server, &user).await, json!([]), "an address that the payer typed names no account");
+    assert_eq!(
+        seen(&server, &user).await,
+        json!([]),
+        "the payer's e-mail address does not identify an account"
+    );
 
     let replay = |caller: Option<&User>, hints: Value| {
-        let mut body = told.clone();
+        let mut body = stripe_event.clone();
         body["replay_metadata"] = hints;
         call(&server, "stripe-webhook", caller, &body).header("x-webhook-replay", "True")
     };
@@ -207,11 +215,11 @@ async fn an_event_that_nobody_owns_fails_and_is_replayed_with_what_an_administra
         .header("x-webhook-replay", "true");
     assert_eq!(shown(&unknown.send().await), (404, failure("Webhook event not found")));
     assert_eq!(shown(&replay(Some(&admin), nothing).send().await), (422, failure(reason)));
-    stripe.fail(Act::Answer(500, "{}".to_owned()));
+    stripe.reply(Reply::Respond(500, "{}".to_owned()));
     let away = replay(Some(&admin), json!({"customer_email": "ada@example.org"})).send().await;
     assert_eq!(away.status, 502, "{}", away.text());
     stripe.recover();
-    // The payload of the body does not count: the stored one does.
+    // The stored payload is used, not the one in the body.
     state["status"] = json!("canceled");
     let replayed =
         replay(Some(&admin), json!({"customer_email": "Ada@example.org", "price_id": PRICE})).send().await;
@@ -230,58 +238,58 @@ async fn an_event_that_nobody_owns_fails_and_is_replayed_with_what_an_administra
 }
 
 #[tokio::test]
-async fn while_stripe_is_away_the_events_own_state_counts_until_it_is_back() {
+async fn event_payload_is_used_while_stripe_is_unreachable() {
     let (stripe, server, user) = start().await;
     let active = subscription("sub_1", &user.id, "active");
     let mut ending = active.clone();
     ending["cancel_at"] = json!(2_000_000_000);
-    stripe.fail(Act::Close);
-    let told = event("evt_1", "customer.subscription.updated", now() - 10, &active);
+    stripe.reply(Reply::Close);
+    let stripe_event = event("evt_1", "customer.subscription.updated", now() - 10, &active);
     let again = json!({"error": "Processing failed, will be retried", "id": "evt_1"});
-    assert_eq!(shown(&deliver(&server, &told).await), (500, again));
+    assert_eq!(shown(&deliver(&server, &stripe_event).await), (500, again));
     assert_eq!(settled(&server, "evt_1").await.0, "failed");
     assert_eq!(seen(&server, &user).await[0]["status"], "active");
-    // Without a state in it, nothing can be said.
+    // An event without a subscription state cannot be applied.
     let invoice = json!({"parent": {"subscription_details": {"subscription": "sub_1"}}});
     deliver(&server, &event("evt_2", "invoice.paid", now(), &invoice)).await.expect(500);
     let (status, _, error) = settled(&server, "evt_2").await;
     assert_eq!((status.as_str(), error.starts_with("Stripe cannot be reached")), ("failed", true), "{error}");
     stripe.recover();
     stripe.put("subscriptions/sub_1", &ending);
-    // Stripe sends what failed again.
-    for told in [&told, &event("evt_2", "invoice.paid", now(), &invoice)] {
-        assert_eq!(deliver(&server, told).await.expect(200).json()["status"], "processed");
+    // Stripe retries failed events.
+    for stripe_event in [&stripe_event, &event("evt_2", "invoice.paid", now(), &invoice)] {
+        assert_eq!(deliver(&server, stripe_event).await.expect(200).json()["status"], "processed");
     }
     for id in ["evt_1", "evt_2"] {
         assert_eq!(settled(&server, id).await.0, "processed");
     }
-    // `cancel_at` alone says that it ends, too.
+    // `cancel_at` alone also means that the subscription ends.
     assert_eq!(seen(&server, &user).await[0]["cancel_at_period_end"], true);
 }
 
 #[tokio::test]
-async fn what_stripe_says_badly_fails_and_what_is_gone_is_canceled() {
+async fn invalid_stripe_responses_fail_the_event() {
     let (stripe, server, user) = start().await;
     let state = subscription("sub_1", &user.id, "active");
-    let told = |id: &str, kind: &str| event(id, kind, now(), &state);
-    deliver(&server, &told("evt_missing", "customer.subscription.updated")).await.expect(200);
+    let stripe_event = |id: &str, kind: &str| event(id, kind, now(), &state);
+    deliver(&server, &stripe_event("evt_missing", "customer.subscription.updated")).await.expect(200);
     let (status, _, error) = settled(&server, "evt_missing").await;
     assert!(status == "failed" && error.contains("belongs to the same account"), "{error}");
-    for (id, answer, status) in [
-        ("evt_401", Act::Answer(401, "{}".to_owned()), 500),
-        ("evt_html", Act::Answer(200, "<html>".to_owned()), 500),
-        ("evt_list", Act::Answer(200, "{\"object\":\"list\"}".to_owned()), 200),
+    for (id, response, status) in [
+        ("evt_401", Reply::Respond(401, "{}".to_owned()), 500),
+        ("evt_html", Reply::Respond(200, "<html>".to_owned()), 500),
+        ("evt_list", Reply::Respond(200, "{\"object\":\"list\"}".to_owned()), 200),
     ] {
-        stripe.fail(answer);
+        stripe.reply(response);
         let invoice = json!({"subscription": "sub_1"});
         deliver(&server, &event(id, "invoice.paid", now(), &invoice)).await.expect(status);
         assert_eq!(settled(&server, id).await.0, "failed", "{id}");
     }
     stripe.recover();
-    deliver(&server, &told("evt_deleted", "customer.subscription.deleted")).await.expect(200);
+    deliver(&server, &stripe_event("evt_deleted", "customer.subscription.deleted")).await.expect(200);
     assert_eq!(settled(&server, "evt_deleted").await.0, "processed");
     assert_eq!(seen(&server, &user).await[0]["status"], "canceled");
-    // Whoever was deleted owns nothing.
+    // A deleted user has no subscription.
     let gone = server.sign_up("eve@example.org").await;
     let state = subscription("sub_2", &gone.id, "active");
     stripe.put("subscriptions/sub_2", &state);
@@ -290,7 +298,7 @@ async fn what_stripe_says_badly_fails_and_what_is_gone_is_canceled() {
     assert_eq!(settled(&server, "evt_gone").await.0, "failed");
 }
 
-/// Numbers that look random and are the same in each run.
+/// Pseudorandom numbers with a fixed seed.
 struct Dice(u64);
 
 impl Dice {
@@ -306,7 +314,7 @@ impl Dice {
     }
 }
 
-/// The life of a subscription as events, and the state it ends in.
+/// The events of a subscription's life, and its final state.
 fn life(id: &str, user: &str) -> (Vec<Value>, Value) {
     let began = now() - 20;
     let state = |status: &str| subscription(id, user, status);
@@ -316,7 +324,7 @@ fn life(id: &str, user: &str) -> (Vec<Value>, Value) {
     last["cancel_at"] = json!(2_000_000_000);
     let session = json!({"id": "cs_1", "mode": "subscription", "subscription": id, "customer": format!("cus_{id}"), "client_reference_id": user});
     let invoice = json!({"id": "in_1", "parent": {"subscription_details": {"subscription": id}}});
-    let told = [
+    let stripe_event = [
         ("customer.subscription.created", 0, state("incomplete")),
         ("checkout.session.completed", 0, session),
         ("customer.subscription.updated", 0, state("active")),
@@ -326,24 +334,24 @@ fn life(id: &str, user: &str) -> (Vec<Value>, Value) {
         ("invoice.payment_failed", 10, invoice),
         ("customer.subscription.updated", 10, last.clone()),
     ];
-    let events = told.into_iter().enumerate().map(|(number, (kind, after, object))| {
+    let events = stripe_event.into_iter().enumerate().map(|(number, (kind, after, object))| {
         event(&format!("evt_{id}_{number}"), kind, began + after, &object)
     });
     (events.collect(), last)
 }
 
 #[tokio::test]
-async fn orders_and_repetitions_end_in_the_same_state() {
+async fn shuffled_and_repeated_events_give_the_same_state() {
     shuffled(50).await;
 }
 
 #[tokio::test]
 #[ignore = "cargo xtask nightly: three thousand deliveries"]
-async fn two_hundred_orders_and_repetitions_end_in_the_same_state() {
+async fn two_hundred_shuffled_lives_give_the_same_state() {
     shuffled(200).await;
 }
 
-/// Delivers the events of `lives` subscriptions in any order, each up to three times.
+/// Delivers the events of `lives` subscriptions in random order, each up to three times.
 async fn shuffled(lives: usize) {
     let (stripe, server, user) = start().await;
     let mut dice = Dice(7);
@@ -352,22 +360,22 @@ async fn shuffled(lives: usize) {
         let id = format!("sub_{number}");
         let (events, last) = life(&id, &user.id);
         stripe.put(&format!("subscriptions/{id}"), &last);
-        for told in events {
+        for stripe_event in events {
             for _ in 0..1 + dice.roll(3) {
-                deliveries.push(told.clone());
+                deliveries.push(stripe_event.clone());
             }
         }
     }
     dice.shuffle(&mut deliveries);
-    // In the middle of it Stripe is away for a while.
+    // Stripe is unreachable for a while in the middle.
     let (first, rest) = deliveries.split_at(deliveries.len() / 3);
     let (away, last) = rest.split_at(rest.len() / 4);
     send_all(&server, first, &[200]).await;
-    stripe.fail(Act::Answer(503, "{}".to_owned()));
-    // What is answered by its result is refused, so that Stripe sends it again; what was processed before is not.
+    stripe.reply(Reply::Respond(503, "{}".to_owned()));
+    // New events fail, so that Stripe retries them; already processed ones succeed.
     send_all(&server, away, &[200, 500]).await;
     stripe.recover();
-    // Others of the same events may have failed a moment ago.
+    // Other deliveries of the same events may just have failed.
     send_all(&server, last, &[200, 500]).await;
     let deadline = Instant::now() + Duration::from_secs(120);
     let count = async |condition: &str| {
@@ -378,7 +386,7 @@ async fn shuffled(lives: usize) {
         assert!(Instant::now() < deadline, "events are still pending");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // Stripe sends again what it got no 200 for, and we what failed: at once here.
+    // Stripe retries what did not get 200, and the server retries failed events: immediately in this test.
     let failed = server.sql("select payload::text from public.webhook_events where status = 'failed'").await;
     let failed: Vec<Value> =
         failed.iter().map(|row| serde_json::from_str(row[0].as_deref().unwrap()).unwrap()).collect();
@@ -396,19 +404,22 @@ async fn shuffled(lives: usize) {
     assert_eq!(server.database().count("public.user_subscriptions").await, i64::try_from(lives).unwrap());
 }
 
-/// Sixteen at a time; each has one of these answers.
-async fn send_all(server: &Basalt, events: &[Value], answers: &[u16]) {
+/// Sends sixteen at a time; each status must be one of `answers`.
+async fn send_all(server: &Basalt, events: &[Value], responses: &[u16]) {
     for batch in events.chunks(16) {
-        let sent = batch.iter().map(|told| tokio::spawn(delivery(server, told).send())).collect::<Vec<_>>();
-        for answer in sent {
-            let answer = answer.await.unwrap();
-            assert!(answers.contains(&answer.status.as_u16()), "{} {}", answer.status, answer.text());
+        let sent = batch
+            .iter()
+            .map(|stripe_event| tokio::spawn(delivery(server, stripe_event).send()))
+            .collect::<Vec<_>>();
+        for response in sent {
+            let response = response.await.unwrap();
+            assert!(responses.contains(&response.status.as_u16()), "{} {}", response.status, response.text());
         }
     }
 }
 
 #[tokio::test]
-async fn a_burst_of_a_thousand_is_stored_within_a_second_each_and_processed_once() {
+async fn burst_of_events_is_stored_quickly_and_processed_once() {
     const BURST: usize = 1000;
     let (stripe, server, user) = start().await;
     let state = subscription("sub_1", &user.id, "active");
@@ -419,8 +430,8 @@ async fn a_burst_of_a_thousand_is_stored_within_a_second_each_and_processed_once
     let mut slowest = Duration::ZERO;
     let began = Instant::now();
     for batch in events.chunks(64) {
-        let sent = batch.iter().map(|told| {
-            let request = delivery(&server, told);
+        let sent = batch.iter().map(|stripe_event| {
+            let request = delivery(&server, stripe_event);
             tokio::spawn(async move {
                 let began = Instant::now();
                 request.send().await.expect(200);
@@ -443,13 +454,13 @@ async fn a_burst_of_a_thousand_is_stored_within_a_second_each_and_processed_once
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let asked = stripe.requests("GET /v1/subscriptions/sub_1").len();
-    eprintln!("Stripe was asked {asked} times");
-    assert!(asked < BURST / 2, "{asked} fetches: events that wait together share one");
+    eprintln!("{asked} requests to Stripe");
+    assert!(asked < BURST / 2, "{asked} fetches: waiting events should share one");
     assert_eq!(server.database().value("select max(attempts)::text from public.webhook_events").await, "1");
     assert_eq!(server.database().count("public.user_subscriptions").await, 1);
 }
 
-/// The server dies when it has stored an event, on its way to having processed it.
+/// Kills the server after it has stored an event and before it has processed it.
 async fn killed(times: usize) {
     let (stripe, mut server, user) = start().await;
     let mut dice = Dice(50);
@@ -457,13 +468,13 @@ async fn killed(times: usize) {
         let id = format!("sub_{number}");
         let state = subscription(&id, &user.id, "active");
         stripe.put(&format!("subscriptions/{id}"), &state);
-        let told = event(&format!("evt_{number}"), "customer.subscription.created", now(), &state);
-        // Every other time Stripe does not answer, and the server dies in the attempt; else wherever it is.
+        let stripe_event = event(&format!("evt_{number}"), "customer.subscription.created", now(), &state);
+        // Every other time Stripe stalls, so that the server is killed during the fetch; otherwise at a random point.
         let is_under_way = number % 2 == 0;
         if is_under_way {
-            stripe.fail(Act::Stall(Duration::from_secs(60)));
+            stripe.reply(Reply::Stall(Duration::from_secs(60)));
         }
-        let sent = tokio::spawn(delivery(&server, &told).try_send());
+        let sent = tokio::spawn(delivery(&server, &stripe_event).try_send());
         let begun = format!(
             "select count(*)::text from public.webhook_events where id = 'evt_{number}' and (attempts > 0 or not {is_under_way})"
         );
@@ -476,7 +487,7 @@ async fn killed(times: usize) {
         stripe.recover();
         server.start_again().await;
     }
-    // Nothing is sent again: what is stored suffices.
+    // No event is sent again: the stored ones are processed after the restart.
     for number in 0..times {
         let (status, _, error) = settled(&server, &format!("evt_{number}")).await;
         assert_eq!(status, "processed", "{error}");
@@ -490,12 +501,12 @@ async fn killed(times: usize) {
 }
 
 #[tokio::test]
-async fn a_stored_event_outlives_the_server() {
+async fn stored_event_survives_a_kill() {
     killed(3).await;
 }
 
 #[tokio::test]
-#[ignore = "cargo xtask nightly: a minute and more of starts"]
-async fn a_stored_event_outlives_fifty_deaths() {
+#[ignore = "cargo xtask nightly: fifty restarts, over a minute"]
+async fn stored_event_survives_fifty_kills() {
     killed(50).await;
 }

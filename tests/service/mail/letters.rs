@@ -15,11 +15,8 @@ async fn templates_come_from_text_file_or_url() {
     // Another server serves the template as a file of its app.
     let web = TempDir::new().unwrap();
     fs::write(web.path().join("index.html"), "<title>App</title>").unwrap();
-    fs::write(
-        web.path().join("recovery.html"),
-        "<h1>From afar</h1><a href=\"{{ .ConfirmationURL }}\">Go</a>",
-    )
-    .unwrap();
+    fs::write(web.path().join("recovery.html"), "<h1>Remote</h1><a href=\"{{ .ConfirmationURL }}\">Go</a>")
+        .unwrap();
     let files = Basalt::builder().config("server.app_dir", &web.path().display().to_string()).start().await;
 
     let project = TempDir::new().unwrap();
@@ -53,7 +50,7 @@ async fn templates_come_from_text_file_or_url() {
         let _recovery = recover(&server, "ada@example.org").await;
         let mail = server.mailbox().wait_for("ada@example.org").await;
         assert_eq!(mail.subject, "Reset your password");
-        if mail.html.starts_with("<h1>From afar</h1>") {
+        if mail.html.starts_with("<h1>Remote</h1>") {
             break mail;
         }
     };
@@ -101,11 +98,11 @@ async fn slow_template_server_does_not_block_requests() {
     assert!(mail.html.contains("Confirm"), "{}", mail.html);
 
     // Once fetched, the template is used.
-    answer(fetch).await;
+    response(fetch).await;
     let serving = async {
         loop {
             let (fetch, _peer) = listener.accept().await.unwrap();
-            answer(fetch).await;
+            response(fetch).await;
         }
     };
     let used = async {
@@ -121,11 +118,11 @@ async fn slow_template_server_does_not_block_requests() {
 }
 
 /// Serves the template to one request.
-async fn answer(mut fetch: TcpStream) {
+async fn response(mut fetch: TcpStream) {
     let body = "<p>Slow</p>";
-    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let response = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     // The client may have timed out; it fetches again.
-    let _written = fetch.write_all(answer.as_bytes()).await;
+    let _written = fetch.write_all(response.as_bytes()).await;
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_is_written_as_rfc_7578_has_it() {
+    fn form_is_encoded_as_in_rfc_7578() {
         let parts = [Part::field("cacheControl", "3600"), Part::file("", "a.txt", "text/plain", "some text")];
         let request = Request::new(Method::POST, "http://localhost/").multipart(&parts);
         assert_eq!(request.headers["content-type"], "multipart/form-data; boundary=basalt-testkit-boundary");

@@ -1,4 +1,4 @@
-//! Bodies that are sent and read while the exchange goes on.
+//! Streamed request and response bodies.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::{Body, LIMIT, Request, Response, client};
 use crate::runtime::on_runtime;
 
-/// An answer whose body is still on its way. Dropping it closes the connection.
+/// A response whose body is still being received. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct StreamedResponse {
     /// Status.
@@ -24,20 +24,20 @@ pub struct StreamedResponse {
 }
 
 impl Request {
-    /// Sends it and returns when the head of the answer is there.
+    /// Sends the request and returns once the response head has arrived.
     ///
     /// # Errors
-    /// The connection failed or broke.
+    /// If the connection fails or breaks.
     pub async fn open(self) -> Result<StreamedResponse, String> {
         let (head, body) = self.split();
         exchange(head, body).await
     }
 
-    /// Sends it with `body` in place of its own, chunk by chunk and without a content length unless a header names one;
-    /// returns when the head of the answer is there. There is no time limit: a test may send slowly.
+    /// Sends the request with a streamed `body`, without a content length unless a header sets one; returns once the response
+    /// head has arrived. There is no time limit: a test may send slowly.
     ///
     /// # Errors
-    /// The connection failed or broke, or `body` ended with an error, which breaks the request off.
+    /// If the connection fails or breaks, or `body` ends with an error, which aborts the request.
     pub async fn stream(
         self,
         body: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
@@ -58,10 +58,10 @@ async fn exchange(head: http::request::Builder, body: Body) -> Result<StreamedRe
 }
 
 impl StreamedResponse {
-    /// The next bytes, as they arrive; `None` at the end.
+    /// The next bytes; `None` at the end.
     ///
     /// # Errors
-    /// The answer broke off, or nothing came for a minute.
+    /// If the response breaks off, or no data arrives for a minute.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
         loop {
             let frame = timeout(LIMIT, self.body.frame()).await.map_err(|_| "no chunk within a minute")?;
@@ -73,10 +73,10 @@ impl StreamedResponse {
         }
     }
 
-    /// The rest of the body, as a whole answer.
+    /// Reads the rest of the body.
     ///
     /// # Errors
-    /// The answer broke off.
+    /// If the response breaks off.
     pub async fn whole(self) -> Result<Response, String> {
         let body = self.body.collect().await.map_err(|error| error.to_string())?.to_bytes();
         Ok(Response { status: self.status, headers: self.headers, body })
@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers each request with its own body.
+    /// Returns each request's body as the response.
     async fn echo_url() -> String {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -106,14 +106,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn chunks_go_out_and_come_back_one_by_one() {
+    async fn chunks_are_sent_and_received_individually() {
         let (send, receive) = mpsc::channel::<Bytes>(1);
         let body = stream::unfold(receive, async |mut receive| {
             receive.recv().await.map(|chunk| (Ok(chunk), receive))
         });
         send.send("first".into()).await.unwrap();
         let mut answer = Request::new(Method::POST, echo_url().await).stream(body).await.unwrap();
-        // The second chunk is not sent before the first has come back: no side waits for the whole.
+        // The second chunk is sent only after the first has come back, so neither side buffers the whole body.
         assert_eq!(answer.chunk().await.unwrap().unwrap(), "first");
         send.send("second".into()).await.unwrap();
         assert_eq!(answer.chunk().await.unwrap().unwrap(), "second");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_fails_breaks_the_request_off() {
+    async fn failing_body_aborts_the_request() {
         let pieces = [Ok(Bytes::from("first")), Err(io::Error::other("the disk is gone"))];
         let request = Request::new(Method::POST, echo_url().await);
         let answer = match request.stream(stream::iter(pieces)).await {

@@ -1,4 +1,4 @@
-//! The server's process: the real binary, started until it is ready, stopped as an operator would, and checked at its end.
+//! The server's process: started until ready, stopped with SIGTERM, and checked at its end.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::log::Log;
 use crate::process;
 use crate::runtime::block_on;
 
-/// From the start to `/ready`; a first start initialises PostgreSQL while other tests use both cores.
+/// Time limit from start to `/ready`; a first start initialises PostgreSQL while other tests use both cores.
 const READY_LIMIT: Duration = Duration::from_secs(90);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
@@ -29,14 +29,14 @@ impl Basalt {
     /// The server's process id.
     ///
     /// # Panics
-    /// It does not run.
+    /// If it is not running.
     #[must_use]
     pub fn pid(&self) -> Pid {
         let running = self.running.as_ref().expect("the server runs");
         pid_of(&running.child)
     }
 
-    /// The process id of its embedded PostgreSQL, if that has written one.
+    /// The pid of its embedded PostgreSQL, from its pid file.
     #[must_use]
     pub fn postgres_pid(&self) -> Option<Pid> {
         let moved = fs::read_to_string(self.state_dir.join("postgres.location"));
@@ -46,35 +46,35 @@ impl Basalt {
         Pid::from_raw(text.lines().next()?.trim().parse().ok()?)
     }
 
-    /// kill -9 of the server alone.
+    /// Sends SIGKILL to the server only.
     ///
     /// # Panics
-    /// It does not run.
+    /// If it is not running.
     pub fn kill(&mut self) {
         let mut running = self.running.take().expect("the server runs");
         running.child.kill().expect("a child of ours can be killed");
         let _status = running.child.wait().expect("a killed child ends");
-        // Its log ends later: the PostgreSQL it leaves behind does not hold it, since that has a pipe of its own.
+        // The orphaned PostgreSQL does not keep the log open: it has its own pipe.
         running.log.finish();
         let expected = self.expected_logs.lock().unwrap_or_else(PoisonError::into_inner);
         let unexpected = running.log.unexpected(&expected);
         assert!(unexpected.is_empty(), "logged before the kill: {unexpected:#?}");
     }
 
-    /// kill -9 of its embedded PostgreSQL.
+    /// Sends SIGKILL to its embedded PostgreSQL.
     ///
     /// # Panics
-    /// There is none.
+    /// If there is none.
     pub fn kill_postgres(&self) {
         let pid = self.postgres_pid().expect("PostgreSQL runs");
         kill_process(pid, Signal::KILL).expect("PostgreSQL can be killed");
     }
 
-    /// Starts the server again after [`kill`](Self::kill) or [`stop`](Self::stop), on the same state, and waits
-    /// until it is ready.
+    /// Restarts the server after [`kill`](Self::kill) or [`stop`](Self::stop) on the same state, and waits until it is
+    /// ready.
     ///
     /// # Panics
-    /// It does not get ready.
+    /// If it does not become ready.
     pub async fn start_again(&mut self) {
         assert!(self.running.is_none(), "the server runs already");
         let mut command = process::basalt(&self.project);
@@ -94,7 +94,7 @@ impl Basalt {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the server's program runs");
-        // For the cluster's reaper, should this process be killed.
+        // For the reaper, in case this process is killed.
         let pid_file = self.state_dir.with_file_name("server.pid");
         fs::write(pid_file, child.id().to_string()).expect("the server's folder can be written");
         let log = Log::read(child.stderr.take().expect("it was asked for"));
@@ -116,7 +116,7 @@ impl Basalt {
                 self.running = None;
                 panic!("the server ended at its start ({status}):\n{text}");
             }
-            // Alone at the root every path is the service's own, and its log says when it is ready.
+            // A single service at the root has no `/ready`; use its log.
             let is_ready = if alone_at_root {
                 self.log().iter().any(|line| line.message == "ready")
             } else {
@@ -133,10 +133,10 @@ impl Basalt {
         }
     }
 
-    /// Stops the server as an operator would and checks how it went.
+    /// Stops the server with SIGTERM and checks its exit.
     ///
     /// # Panics
-    /// It does not stop, exits with an error, logged what was not expected, or leaves connections open.
+    /// If it does not stop, exits with an error, logged unexpected lines, or leaves connections open.
     pub async fn stop(&mut self) {
         let Some(running) = self.running.take() else { return };
         let expected = self.expected_logs.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -159,18 +159,18 @@ impl Drop for Basalt {
         } else {
             block_on(self.stop());
         }
-        // Stopping has no effect on what was killed: its PostgreSQL may still run.
+        // After a kill its PostgreSQL may still run.
         if let Some(pid) = self.postgres_pid() {
             let _stopped = kill_process(pid, Signal::QUIT);
         }
     }
 }
 
-/// SIGTERM, and what is wrong about the end.
+/// Sends SIGTERM and returns the faults of the exit.
 async fn end(mut running: Running, expected: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     if let Err(error) = kill_process(pid_of(&running.child), Signal::TERM) {
-        faults.push(format!("the server was gone before it was stopped ({error})"));
+        faults.push(format!("the server had exited before it was stopped ({error})"));
     }
     let deadline = Instant::now() + STOP_LIMIT;
     let status = loop {
@@ -195,7 +195,7 @@ async fn end(mut running: Running, expected: &[String]) -> Vec<String> {
     faults
 }
 
-/// Connections a moment after the end: a backend needs one to notice.
+/// Connections left after the exit, after some time for the backends to notice.
 async fn open_connections(database: &TestDatabase) -> Vec<String> {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {

@@ -1,4 +1,4 @@
-//! What is said on one connection of the mail server.
+//! One connection of the SMTP server.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,10 +28,10 @@ fn acceptor() -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// Serves one client until it leaves.
+/// Serves one client until it disconnects.
 pub(super) async fn serve(stream: TcpStream, security: Security, state: Arc<Mutex<State>>) {
     state.lock().unwrap_or_else(PoisonError::into_inner).connections += 1;
-    // A client that breaks off is none of the test's business here; it looks at what arrived.
+    // Ignore connection errors; the test checks the received mails.
     let _broken = async {
         match security {
             Security::Tls => {
@@ -75,7 +75,7 @@ impl Session {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves until the client leaves, or wants TLS: then the stream comes back.
+    /// Serves until the client disconnects, or returns the stream for STARTTLS.
     async fn run<S>(mut self, stream: S, offers_tls: bool, greets: bool) -> io::Result<Option<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -102,7 +102,7 @@ impl Session {
         }
     }
 
-    /// Sends `reply`, or the refusal that was asked for; whether it was the former.
+    /// Sends `reply`, or the configured rejection; returns whether it sent `reply`.
     async fn say<S>(&self, stream: &mut S, command: &str, reply: &str) -> io::Result<bool>
     where
         S: AsyncWrite + Unpin,
@@ -161,7 +161,7 @@ impl Session {
             }
         } else if upper.starts_with("MAIL FROM:") {
             if wants_login.is_some() && self.login.is_none() {
-                return say("530 5.7.0 who are you?");
+                return say("530 5.7.0 authentication required");
             }
             self.from = address(command);
             self.to.clear();
@@ -180,7 +180,7 @@ impl Session {
         }
     }
 
-    /// A mail, up to its dot.
+    /// Reads a mail up to its final dot.
     async fn take<S>(&self, stream: &mut BufReader<S>) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -215,13 +215,13 @@ impl Session {
     }
 }
 
-/// Between the angle brackets.
+/// The address between the angle brackets.
 fn address(command: &str) -> String {
     let inside = command.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
     inside.map_or("", |(address, _)| address).to_owned()
 }
 
-/// What AUTH PLAIN sends of `user:password`.
+/// The AUTH PLAIN encoding of `user:password`.
 fn plain(login: &str) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let bytes = format!("\0{}", login.replacen(':', "\0", 1)).into_bytes();
