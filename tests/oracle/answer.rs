@@ -1,4 +1,4 @@
-//! Answers, and what of them is compared.
+//! Responses, and the parts that are compared.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::case::Case;
 
-/// An answer as it came.
+/// A raw response.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
-    /// 0 when there was none.
+    /// 0 if there was no response.
     pub(crate) status: u16,
     pub(crate) reason: String,
     /// Names in lower case.
@@ -19,13 +19,13 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// There was no answer.
+    /// There was no response.
     pub(crate) fn broken(problem: String) -> Self {
         Self { status: 0, reason: problem, headers: Vec::new(), body: Vec::new() }
     }
 }
 
-/// A request and both answers.
+/// A request and both responses.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
     pub(crate) configuration: &'static str,
@@ -34,18 +34,18 @@ pub(crate) struct Exchange {
     pub(crate) basalt: Answer,
 }
 
-/// What of an answer is compared.
+/// The compared parts of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct View {
     pub(crate) status: u16,
-    /// Only when it is not the usual phrase of the status.
+    /// Only if it is not the standard phrase of the status.
     pub(crate) reason: Option<String>,
     pub(crate) headers: BTreeMap<String, Vec<String>>,
-    /// JSON in one spelling, anything else as it came.
+    /// JSON normalised, anything else unchanged.
     pub(crate) body: String,
 }
 
-/// Headers of the connection, and those that name the server or the moment.
+/// Ignored headers: connection headers, server name and date.
 const NOT_COMPARED: &[&str] =
     &["connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"];
 
@@ -66,7 +66,7 @@ impl View {
         Self { status: answer.status, reason: unusual(answer.status, &answer.reason), headers, body }
     }
 
-    /// The first value of a header; empty when there is none.
+    /// The first value of a header; empty if absent.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|values| values.first()).map_or("", String::as_str)
     }
@@ -79,12 +79,12 @@ impl View {
         let _before = self.headers.remove(name);
     }
 
-    /// The body as JSON, null when it is none.
+    /// The body as JSON, null if it is not JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_default()
     }
 
-    /// A text member of an error's body; empty when the body is none.
+    /// A text member of an error body; empty if there is none.
     pub(crate) fn error(&self, key: &str) -> String {
         let body = self.json();
         let is_error =
@@ -100,7 +100,7 @@ impl View {
         self.status >= 300 && self.error("code") == code
     }
 
-    /// Replaces members of an error's body.
+    /// Replaces members of an error body.
     pub(crate) fn set_error(&mut self, members: &[(&str, Value)]) {
         let mut body = self.json();
         if let Value::Object(object) = &mut body {
@@ -111,7 +111,7 @@ impl View {
         self.body = one_spelling(&body.to_string()).unwrap_or_default();
     }
 
-    /// Becomes the answer of an error.
+    /// Turns the response into an error.
     pub(crate) fn become_error(
         &mut self,
         status: u16,
@@ -204,7 +204,7 @@ fn string_end(text: &str) -> Option<usize> {
 }
 
 #[test]
-fn json_is_compared_in_one_spelling() {
+fn json_is_normalised_for_comparison() {
     assert_eq!(
         one_spelling("[{\"a\": 1.10}, \n {\"b\": \"\\u00e9 \\/\"}]").unwrap(),
         "[{\"a\":1.10},{\"b\":\"é /\"}]"

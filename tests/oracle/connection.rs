@@ -1,7 +1,7 @@
-//! A bare HTTP/1.1 client.
+//! A minimal HTTP/1.1 client.
 //!
-//! Of our own because the bytes matter here: any method, any target, the same header twice, the reason phrase, and
-//! what an answer without a body says about its length.
+//! Written here because exact bytes matter: any method and target, repeated headers, the reason phrase, and the length headers of
+//! responses without a body.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use tokio::net::TcpStream;
 use super::answer::Answer;
 use super::case::Case;
 
-/// Longer than anything a case waits for.
+/// Longer than any case takes.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// One kept-alive connection, opened when it is needed.
+/// One keep-alive connection, opened on demand.
 #[derive(Debug)]
 pub(crate) struct Connection {
     port: u16,
@@ -27,9 +27,9 @@ impl Connection {
         Self { port, stream: None }
     }
 
-    /// The answer to a request; a problem of the transport is an answer too, with status 0.
+    /// The response to a request; a transport error is a response with status 0.
     pub(crate) async fn ask(&mut self, case: &Case) -> Answer {
-        // A kept-alive connection may have been closed meanwhile; a new one may not.
+        // An idle connection may have been closed; retry once with a new one.
         let is_reused = self.stream.is_some();
         match self.exchange(case).await {
             Ok(answer) => answer,

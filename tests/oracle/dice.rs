@@ -1,4 +1,4 @@
-//! Chance that is the same everywhere: SplitMix64.
+//! Deterministic random numbers: SplitMix64.
 
 /// A stream of choices.
 #[derive(Clone, Debug)]

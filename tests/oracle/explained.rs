@@ -1,9 +1,8 @@
-//! Every difference there may be between PostgREST 12.0.2 and us, with its reason.
+//! Every allowed difference between PostgREST 12.0.2 and Basalt, with its reason.
 //!
-//! A rule looks at one exchange, decides narrowly whether it is its business, and turns PostgREST's answer into the one
-//! the contract asks for; where the contract leaves a text to us (details of a parse error, a spelling hint) it takes
-//! ours over after checking its shape. "rest.md" is the REST contract; versions are PostgREST's, whose change log
-//! names them.
+//! A rule checks narrowly whether it applies to an exchange, and turns PostgREST's response into the one that the contract
+//! requires; where the contract leaves a text open (details of a parse error, a spelling hint), it takes ours after checking its
+//! form. "rest.md" is the REST contract; version numbers are PostgREST's, as in its change log.
 
 mod calls;
 mod complaint;
@@ -23,11 +22,11 @@ use super::case::Case;
 pub(crate) struct Rule {
     pub(crate) name: &'static str,
     pub(crate) reason: &'static str,
-    /// Changes the expected answer, and says whether it did. Ours is changed only where both are put into one form.
+    /// Changes the expected response, and returns whether it did. Ours is changed only to normalise both.
     pub(crate) apply: fn(&Case, &mut View, &mut View) -> bool,
 }
 
-/// Headers that every answer has gained; they do not make an answer a different one.
+/// Headers added to every response since 12; ignored on their own.
 pub(crate) const STANDING: &[Rule] = headers::STANDING;
 
 /// The rules, in the order they are tried.
@@ -37,7 +36,7 @@ pub(crate) fn rules() -> impl Iterator<Item = &'static Rule> {
         .flatten()
 }
 
-/// Rules that only longer runs need for sure: what they explain is met by chance.
+/// Rules that only long runs are certain to need: their differences occur by chance.
 pub(crate) const RARE: &[&str] = &[
     "computed-name-clash",
     "star-in-spread",

@@ -1,6 +1,6 @@
-//! What is still wrong.
+//! Known open differences.
 
-/// Each wrong answer: the place of the request and what is wrong about it. Part of issue 3.
+/// Each wrong response: the request's place and the difference. Part of issue 3.
 ///
-/// A request that is listed and answers rightly fails the test as well: take it out.
+/// A listed request whose response is correct fails the test too: remove it.
 pub(crate) const KNOWN: &[(&str, &str)] = &[];

@@ -1,23 +1,21 @@
-//! The oracle: the real PostgREST 12.0.2 and `basalt serve --only rest` on one database, asked the same things.
+//! The oracle: sends the same requests to PostgREST 12.0.2 and `basalt serve --only rest` on one database.
 //!
-//! Answers for the whole wire of `/rest/v1` as far as PostgREST can tell: status, every header and the body of each
-//! answer are compared. What the contract says has changed between 12.0.2 and the version we mirror, or is ours on
-//! purpose, is written down one by one in [`explained`]; everything else fails the test. The list [`known`] holds what
-//! is still wrong, so that neither a new difference nor a mended one goes unseen.
+//! Status, every header and the body of each response are compared. Differences that the contract requires, because PostgREST
+//! changed since 12.0.2 or because we extend it, are listed one by one in [`explained`]; any other difference fails the test.
+//! [`known`] lists open bugs, so that neither a new difference nor a fixed one goes unnoticed.
 //!
-//! An explanation is no permission to differ. It turns PostgREST 12's answer into the one the contract
-//! asks for, and that has to be ours to the letter.
+//! A rule does not permit arbitrary differences. It turns PostgREST 12's response into the one that the contract requires, which
+//! must equal ours exactly.
 //!
-//! The requests lie in `requests/*.http` (see [`case`] for the notation) and come out of [`generator`]. A report of
-//! every difference is written to `target/tmp/differential.md`; to look over what a rule lets through, name it in
-//! `BASALT_TEST_DIFFERENTIAL_RULES`.
+//! Requests come from `requests/*.http` (notation: see [`case`]) and from [`generator`]. All differences are reported in
+//! `target/tmp/differential.md`; to review what a rule accepts, set `BASALT_TEST_DIFFERENTIAL_RULES` to its name.
 
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a test fails by panicking and tells by printing"
+    reason = "a test fails by panicking and prints its results"
 )]
 
 mod answer;
@@ -44,21 +42,21 @@ use generator::Generator;
 use model::Model;
 use servers::Pair;
 
-/// Enough for each rule of the grammar to meet each other one several times, and still under a minute.
+/// Enough to combine each pair of grammar rules several times, in under a minute.
 const GENERATED: usize = 2400;
 
-/// What one configuration is asked.
+/// The requests for one configuration.
 struct Run {
     configuration: &'static Configuration,
     cases: Vec<Case>,
-    /// How many more are generated.
+    /// The number of generated requests.
     generated: usize,
-    /// Only writes are.
+    /// Generate only writes.
     writes: bool,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn basalt_answers_as_postgrest_does() {
+async fn responses_match_postgrest() {
     let open = case::read_all(&[
         ("select", include_str!("requests/select.http")),
         ("filter", include_str!("requests/filter.http")),
@@ -94,13 +92,13 @@ async fn basalt_answers_as_postgrest_does() {
     report::judge(&ask_all(runs).await);
 }
 
-/// A number from the environment, for longer runs and other requests.
+/// A number from the environment, for longer runs and other seeds.
 fn variable(name: &str, otherwise: usize) -> usize {
     let text = std::env::var_os(name).and_then(|text| text.into_string().ok());
     text.map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
-/// Two configurations at a time: there are two servers in each.
+/// Two configurations at a time: each has two servers.
 async fn ask_all(runs: Vec<Run>) -> Vec<Exchange> {
     let mut bases = BTreeMap::new();
     for schema in [Schema::Harbour, Schema::Bazaar] {
@@ -129,7 +127,7 @@ async fn ask_all(runs: Vec<Run>) -> Vec<Exchange> {
     answers.into_iter().flat_map(|(_, exchanges)| exchanges).collect()
 }
 
-/// Asks both servers everything: reads side by side, then the writes one after another.
+/// Sends all requests to both servers: reads concurrently, then writes sequentially.
 async fn ask(run: Run, base: &TestDatabase) -> Vec<Exchange> {
     let Run { configuration, mut cases, generated, writes } = run;
     let pair = Pair::start(configuration, base).await;
@@ -142,7 +140,7 @@ async fn ask(run: Run, base: &TestDatabase) -> Vec<Exchange> {
         let mut generator = Generator::new(&model, configuration.name, seed);
         cases.extend(if writes { generator.writes(generated) } else { generator.cases(generated) });
         if writes {
-            // They are the same for every configuration.
+            // The generated requests are the same for every configuration.
             exchanges.clear();
         }
     }

@@ -1,7 +1,7 @@
 //! The load generator: HTTP/1.1 over kept-alive connections, one request in flight on each.
 //!
-//! It shares the machine with what it measures, so it does as little as it can: requests are bytes made beforehand, of an answer only the status and
-//! the end are looked for, and everything runs on one thread.
+//! It shares the machine with the server, so it does as little as possible: requests are prepared bytes, responses are checked only
+//! for status and end, and everything runs on one thread.
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -163,7 +163,7 @@ impl Connection {
                 return Ok(status);
             }
             if self.buffer.len() > MAX_ANSWER_BYTES {
-                bail!("an answer of more than {MAX_ANSWER_BYTES} bytes");
+                bail!("the response exceeds {MAX_ANSWER_BYTES} bytes");
             }
         }
     }
@@ -180,7 +180,9 @@ fn complete(answer: &[u8]) -> Result<Option<u16>> {
         lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
     };
     let whole = match header("content-length") {
-        Some(length) => body.len() >= length.parse::<usize>().context("a length that is no number")?,
+        Some(length) => {
+            body.len() >= length.parse::<usize>().context("the content-length is not a number")?
+        }
         None if header("transfer-encoding").is_some() => body.ends_with(b"0\r\n\r\n"),
         None => true,
     };
@@ -196,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_whole_when_its_length_or_last_chunk_is_there() {
+    fn response_is_complete_at_its_length_or_last_chunk() {
         assert_eq!(complete(b"HTTP/1.1 200 OK\r\nContent-Le").unwrap(), None);
         assert_eq!(complete(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab").unwrap(), None);
         assert_eq!(complete(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc").unwrap(), Some(200));

@@ -1,4 +1,4 @@
-//! The ceiling: the same statements from pgbench, prepared and in one pipeline, on the same database.
+//! The upper bound: the same statements from pgbench, prepared and pipelined, on the same database.
 //!
 //! The statements are those PostgREST sends for the measured request (rest.md 3.16 and 3.17), which a server that finds
 //! a better shape may pass, and leaner ones for the same answer.
@@ -156,7 +156,7 @@ pub(crate) async fn seconds_of(
     command.args(["-t", &each.to_string()]);
     let text = String::from_utf8(tokio::task::spawn_blocking(move || output(command)).await??.stdout)?;
     let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split_whitespace().next());
-    let rate: f64 = rate.context("pgbench tells no rate")?.parse()?;
+    let rate: f64 = rate.context("pgbench reported no rate")?.parse()?;
     Ok(f64::from(connections * each) / rate)
 }
 
@@ -185,7 +185,7 @@ fn rate_after(progress: &str, warm_up: Duration) -> Result<f64> {
     });
     let rates: Vec<f64> = seconds.collect();
     let count = u32::try_from(rates.len())?;
-    ensure!(count > 0 && rates.iter().sum::<f64>() > 0.0, "pgbench told no rate: --seconds is too short");
+    ensure!(count > 0 && rates.iter().sum::<f64>() > 0.0, "pgbench reported no rate: --seconds is too short");
     Ok(rates.iter().sum::<f64>() / f64::from(count))
 }
 
@@ -210,7 +210,7 @@ fn last_of(log: &str, part: Duration) -> Result<Histogram<u64>> {
     let transactions = log.lines().map(|line| {
         let fields: Vec<u64> = line.split(' ').map_while(|field| field.parse().ok()).collect();
         let [_, _, took, _, seconds, micros] = fields.as_slice() else {
-            bail!("a line of pgbench's log that is none: {line}");
+            bail!("invalid line in pgbench's log: {line}");
         };
         Ok((Duration::from_secs(*seconds) + Duration::from_micros(*micros), *took))
     });
@@ -233,14 +233,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pgbench_finds_no_variable_in_json() {
+    fn colons_in_json_are_not_pgbench_variables() {
         assert_eq!(
             without_variables(r#"{"a":"b:8000","n":1,"t":true}"#),
             r#"{"a":"b:' || '8000","n":' || '1,"t":' || 'true}"#
         );
     }
     #[test]
-    fn the_rate_is_that_after_the_warm_up() {
+    fn rate_excludes_the_warm_up() {
         let progress = "pgbench (18)\nprogress: 1.0 s, 10.0 tps, lat 1 ms\nprogress: 2.0 s, 100.5 tps, lat 1 ms\n\
                         progress: 3.0 s, 200.5 tps, lat 1 ms\n";
         assert!((rate_after(progress, Duration::from_secs(1)).unwrap() - 150.5).abs() < 1e-9);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_part_of_a_log_counts() {
+    fn only_the_last_part_of_the_log_is_used() {
         let log = "0 1 900 0 100 0\n1 1 500 0 101 0\n0 2 2000 0 101 500000\n1 2 700 0 102 0\n";
         let times = last_of(log, Duration::from_secs(1)).unwrap();
         assert_eq!((times.len(), times.max() / 10_000), (2, 200));

@@ -1,4 +1,4 @@
-//! What a run leaves: a table for people, JSON for comparisons.
+//! Results: a table for people, JSON for comparisons.
 
 use std::io::Write;
 use std::path::Path;
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_are_taken_of_each_figure() {
+    fn medians_are_computed_per_figure() {
         let runs = [3.0, 1.0, 2.0].map(|figure| json!({"a": {"b": figure, "status": 201}, "c": "text"}));
         assert_eq!(medians(&runs), json!({"a": {"b": 2.0, "status": 201.0}, "c": "text"}));
         assert_eq!(medians(&[]), Value::Null);

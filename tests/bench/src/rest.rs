@@ -101,7 +101,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let script = work.join("rest.pgbench.sql");
     let mut samples = Vec::new();
     let mut bulks = Vec::new();
-    let (ours, others) = contenders.split_first().context("nobody is measured")?;
+    let (ours, others) = contenders.split_first().context("no server is measured")?;
     for run in 1..=options.runs {
         for &workload in &workloads {
             for &connections in &options.connections {

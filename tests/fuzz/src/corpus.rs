@@ -1,7 +1,7 @@
 //! Inputs as text: one per line, every byte that is not printable ASCII escaped as in a Rust literal. A diff of such a
 //! file can be reviewed, which a folder of some hundred files named by hashes cannot.
 
-/// Where the inputs of a target lie.
+/// The corpus file of a target.
 #[must_use]
 pub fn path(target: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(format!("{target}.txt"))
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_survives_a_line() {
+    fn every_byte_round_trips() {
         let inputs: Vec<Vec<u8>> = vec![vec![], (0..=255).collect()];
         assert_eq!(parse(&print(inputs.clone())), Some(inputs));
         assert_eq!(parse("\\q"), None);

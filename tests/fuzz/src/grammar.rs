@@ -1,4 +1,4 @@
-//! What `basalt_rest::parse` reads: query strings and headers.
+//! The parsers of `basalt_rest::parse`: query strings and headers.
 
 use std::fmt::{Debug, Display};
 use std::str::from_utf8;
@@ -11,7 +11,7 @@ use basalt_rest::parse::query::{Arguments, Parameters, QueryParams};
 use basalt_rest::parse::range::{self, RowRange};
 use basalt_rest::parse::{self, Field, Parameter, ParseError};
 
-/// The whole query string: split, decoded and given its meaning both ways; its canonical form means the same.
+/// The whole query string: its canonical form must parse to the same request.
 pub(crate) fn query(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let parameters = Parameters::decode(&text);
@@ -95,7 +95,7 @@ pub(crate) fn accept(data: &[u8]) {
     if let Ok(text) = from_utf8(data) {
         let _one = MediaType::parse(text).content_type();
         for media in MediaType::parse_accept(text) {
-            // The plan of a plan is only printed to refuse it.
+            // A nested plan type is printed only in an error.
             if matches!(&media, MediaType::Plan(plan) if matches!(plan.target, MediaType::Plan(_))) {
                 continue;
             }
@@ -105,7 +105,7 @@ pub(crate) fn accept(data: &[u8]) {
     }
 }
 
-/// Parses text; what came out prints as text that parses to the same.
+/// Parses text; the result must print as text that parses to the same value.
 fn of_text<T: PartialEq + Debug>(
     data: &[u8],
     parse: impl Fn(&str) -> Result<T, ParseError>,

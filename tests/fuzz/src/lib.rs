@@ -9,7 +9,7 @@ mod request;
 mod s3;
 mod statement_text;
 
-/// Something to fuzz.
+/// A fuzz target.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// Its name on the command line and in `corpus/`.
@@ -17,11 +17,11 @@ pub struct Target {
     /// Reads one input.
     ///
     /// # Panics
-    /// A promise about the input is broken.
+    /// If the input violates a property.
     pub run: fn(&[u8]),
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "query", run: grammar::query },
     Target { name: "select", run: grammar::select },
@@ -42,7 +42,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "condition", run: realtime::condition },
 ];
 
-/// The target of that name.
+/// The target with this name.
 #[must_use]
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)

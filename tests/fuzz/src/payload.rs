@@ -1,4 +1,4 @@
-//! Bodies: what is known of one must agree with what PostgreSQL will be given.
+//! Bodies: the parsed keys must match the body that PostgreSQL gets.
 
 use basalt_rest::parse::media::MediaType;
 use basalt_rest::request::payload::{JsonPayload, JsonShape, Payload, Room};
@@ -38,12 +38,12 @@ pub(crate) fn form(data: &[u8]) {
     assert_eq!(sorted_keys(&row), Some(keys));
 }
 
-/// The keys of a JSON body, read without building it, are those that a parser that builds it finds.
+/// The keys found by the streaming parser must equal those of a full JSON parser.
 pub(crate) fn json(data: &[u8]) {
     let call = Action::Call { name: "f".to_owned(), verb: CallVerb::Post };
     let _arguments = read(&call, &MediaType::Json, data);
     let payload = read(&insert(), &MediaType::Json, data);
-    // The other parser gives up on deep nesting and on numbers out of range.
+    // The full parser rejects deep nesting and numbers out of range.
     let Ok(value) = serde_json::from_slice::<Value>(data) else { return };
     match (&value, payload) {
         (Value::Array(rows), None) => {

@@ -1,11 +1,11 @@
-//! What realtime reads: messages of the replication stream, and filters of subscriptions.
+//! The parsers of realtime: replication messages and subscription filters.
 
 use basalt_realtime::changes::decoder::{self, Message, RowChange, Value};
 use basalt_realtime::changes::filter;
 use basalt_realtime::changes::types;
 use bytes::Bytes;
 
-/// A message holds no more text than it has bytes, and its table is the one that a first look finds.
+/// A decoded message has no more text than bytes, and `relation_of` finds the same table.
 pub(crate) fn replication(data: &[u8]) {
     let Ok(message) = decoder::decode(Bytes::copy_from_slice(data)) else { return };
     let Message::Change { relation, change } = message else { return };
@@ -25,7 +25,7 @@ pub(crate) fn replication(data: &[u8]) {
     }
 }
 
-/// A filter is read or refused; what is read names a column and has a value no longer than its text.
+/// A parsed filter names a column and its value is no longer than its text.
 pub(crate) fn condition(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let Ok(conditions) = filter::parse(&text) else { return };

@@ -1,4 +1,4 @@
-//! A whole request, written as the plans' snapshots write theirs: `METHOD target`, header lines, an empty line, a body.
+//! A whole request in the format of the plan snapshots: `METHOD target`, header lines, an empty line, a body.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ use http::request::Parts;
 
 use crate::statement_text;
 
-/// The schema of the snapshots of plans.
+/// The schema of the plan snapshots.
 #[path = "../../../rest/tests/plans/fixture.rs"]
 #[expect(clippy::unwrap_used, reason = "written for tests")]
 mod fixture;
@@ -23,7 +23,7 @@ static CACHE: LazyLock<SchemaCache> = LazyLock::new(fixture::cache);
 static CONFIG: LazyLock<RestConfig> =
     LazyLock::new(|| RestConfig { aggregates: true, plan_enabled: true, ..RestConfig::default() });
 
-/// From the bytes of a request to its statement, or to a refusal with a status.
+/// From a request's bytes to its statement, or to an error with a status.
 pub(crate) fn request(data: &[u8]) {
     let Some((head, body)) = split(data) else { return };
     let read = ApiRequest::read(&CONFIG, &head, body);

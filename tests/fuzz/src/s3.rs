@@ -1,11 +1,11 @@
-//! What the S3 protocol reads before it knows who asks: signatures, and bodies in chunks.
+//! The S3 parsers that run before authentication: signatures and chunked bodies.
 
 use basalt_storage::s3::chunked::{ChunkError, Decoder};
 use basalt_storage::s3::sigv4::{SentRequest, Signature};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// A body in `aws-chunked` framing means the same however it is cut, and holds no more data than bytes.
+/// An `aws-chunked` body decodes to the same data however it is split, and to no more data than bytes.
 pub(crate) fn chunked(data: &[u8]) {
     for has_trailers in [false, true] {
         let whole = decode(data, data.len().max(1), has_trailers);
@@ -32,7 +32,7 @@ fn decode(data: &[u8], size: usize, has_trailers: bool) -> Result<Decoded, Chunk
     Ok((content, decoder.finish()?))
 }
 
-/// A target and lines of headers: whatever they say, nobody has signed them.
+/// A target and header lines: verification must always fail.
 pub(crate) fn signature(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut lines = text.lines();
@@ -47,6 +47,6 @@ pub(crate) fn signature(data: &[u8]) {
     let request = SentRequest { method: "GET", path, query, host: b"localhost", headers: &headers };
     if let Ok(signature) = Signature::read(request) {
         let _is_now = signature.check_time(1_700_000_000);
-        assert!(signature.verify(request, "nobody knows this secret").is_err());
+        assert!(signature.verify(request, "an unknown secret").is_err());
     }
 }

@@ -1,9 +1,9 @@
-//! What a statement may look like, whatever the request was: the last line of defence, checked on the text itself.
+//! Checks that a statement's text is safe, whatever the request was.
 
-/// Refuses text that is not one statement, or that holds anything but words, numbers and our operators outside quotes.
+/// Rejects text that is not one statement, or that has anything but words, numbers and our operators outside quotes.
 ///
 /// # Panics
-/// It does.
+/// If the text is rejected.
 pub(crate) fn check(text: &str) {
     let mut depth = 0_i32;
     let mut chars = text.chars().peekable();
@@ -15,11 +15,11 @@ pub(crate) fn check(text: &str) {
                 loop {
                     match chars.next() {
                         Some('\\') if escapes => {
-                            // A backslash of a JSON key, and the line breaks of CSV.
+                            // A backslash in a JSON key, and line breaks of CSV.
                             let ours = matches!(chars.next(), Some('\\' | 'n'));
-                            assert!(ours, "an escape that we do not write in {text}");
+                            assert!(ours, "unexpected escape in {text}");
                         }
-                        Some('\0') | None => panic!("a quote does not end in {text}"),
+                        Some('\0') | None => panic!("unterminated quote in {text}"),
                         Some(end) if end == c => {
                             if chars.peek() != Some(&c) {
                                 break;
@@ -32,16 +32,16 @@ pub(crate) fn check(text: &str) {
             }
             '(' => depth += 1,
             ')' => depth -= 1,
-            // `$` numbers parameters; the grammar allows it in a cast's type, where PostgreSQL refuses it.
+            // `$` numbers parameters; the grammar allows it in a type name, which PostgreSQL rejects.
             '_' | '$' | '.' | ',' | ':' | '*' | '=' | '<' | '>' | '~' | '@' | '&' | '|' | '+' | '[' | ']'
             | ' ' => {}
             '-' => assert!(chars.peek() != Some(&'-'), "a comment in {text}"),
             c => assert!(c.is_alphanumeric(), "{c:?} in {text}"),
         }
-        assert!(depth >= 0, "a parenthesis too many in {text}");
+        assert!(depth >= 0, "unmatched `)` in {text}");
         before = c;
     }
-    assert_eq!(depth, 0, "a parenthesis is open in {text}");
+    assert_eq!(depth, 0, "unmatched `(` in {text}");
 }
 
 #[cfg(test)]
@@ -49,14 +49,14 @@ mod tests {
     use super::check;
 
     #[test]
-    fn statements_as_we_write_them_pass() {
+    fn accepts_generated_statements() {
         check(
             r#"SELECT ("t"."a;""b"->'x--''y'->> E'\\') AS "n" FROM "s"."t" WHERE "a" -|- $1 AND NOT ("b" @> $2)"#,
         );
     }
 
     #[test]
-    fn text_that_broke_out_does_not() {
+    fn rejects_text_outside_quotes() {
         for broken in [
             "select 1; drop table t",
             "select 1 -- x",

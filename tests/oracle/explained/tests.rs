@@ -1,4 +1,4 @@
-//! Neighbours of what a rule explains, which it has to leave alone.
+//! Differences similar to those a rule explains, which the rule must not accept.
 
 use serde_json::json;
 
@@ -44,7 +44,7 @@ fn write(method: &str, target: &str, body: &str, headers: &[(&str, &str)]) -> Ca
 }
 
 #[test]
-fn columns_of_csv_change_places_and_nothing_else() {
+fn csv_rule_accepts_only_reordered_columns() {
     let csv = |body| answer(200, "text/csv", body);
     let case = get("/t?select=a,b(c)");
     let expected = csv("q\"r,Ref,b\n1,2,\"[{}]\"\n,4,[]");
@@ -54,7 +54,7 @@ fn columns_of_csv_change_places_and_nothing_else() {
 }
 
 #[test]
-fn written_rows_are_sorted_and_the_same() {
+fn written_rows_may_differ_only_in_order() {
     let case = write("PATCH", "/t?order=id", "{}", &[]);
     assert!(explains(
         "write-order",
@@ -71,7 +71,7 @@ fn written_rows_are_sorted_and_the_same() {
 }
 
 #[test]
-fn an_unknown_order_is_named_in_an_order() {
+fn unknown_order_column_must_be_in_the_order() {
     let headers = [("Prefer", "return=representation")];
     let answered = error(400, "42703", "column e_1.nope does not exist", None);
     let case = write("PATCH", "/t?select=e(id)&e.order=nope", "{}", &headers);
@@ -81,7 +81,7 @@ fn an_unknown_order_is_named_in_an_order() {
 }
 
 #[test]
-fn a_literal_in_a_set_is_read_and_not_another_one() {
+fn set_literal_must_be_in_the_request() {
     let headers = [("Content-Type", "application/x-www-form-urlencoded")];
     let case = write("POST", "/rpc/f", "v=null", &headers);
     assert!(explains("json-literal", &case, &rows("[\"null\",null]"), &rows("[null,null]")));
@@ -91,7 +91,7 @@ fn a_literal_in_a_set_is_read_and_not_another_one() {
 }
 
 #[test]
-fn windows_of_embeds_leave_the_rows_own_columns_alone() {
+fn embed_windows_keep_the_rows_own_columns() {
     let case = write("DELETE", "/t?select=id,e(id)&e.limit=0&order=id", "", &[]);
     let answered = |body| {
         let mut view = rows(body);
@@ -106,7 +106,7 @@ fn windows_of_embeds_leave_the_rows_own_columns_alone() {
 }
 
 #[test]
-fn only_service_role_is_told_of_grants() {
+fn grant_hints_are_only_for_service_role() {
     let message = "permission denied for function f";
     let hint = "Grant the required privileges to the current role with: GRANT EXECUTE ON FUNCTION f() TO service_role;";
     let (expected, answered) = (error(403, "42501", message, None), error(403, "42501", message, Some(hint)));
@@ -117,7 +117,7 @@ fn only_service_role_is_told_of_grants() {
 }
 
 #[test]
-fn a_suggestion_stays_with_its_function() {
+fn suggestion_must_be_for_the_same_function() {
     let message = "Could not find the function s.f(x) in the schema cache";
     let hint = |call: &str| {
         let hint = format!("Perhaps you meant to call the function {call}");
@@ -129,7 +129,7 @@ fn a_suggestion_stays_with_its_function() {
 }
 
 #[test]
-fn a_cast_that_is_asked_for_may_fail_first() {
+fn requested_cast_may_fail_first() {
     let cast = |from: &str, to: &str| error(400, "42846", &format!("cannot cast type {from} to {to}"), None);
     let case = get("/t?select=a::jsonb,e(b::int)");
     assert!(explains("two-errors", &case, &cast("money", "integer"), &cast("integer", "jsonb")));
@@ -137,7 +137,7 @@ fn a_cast_that_is_asked_for_may_fail_first() {
 }
 
 #[test]
-fn names_with_nul_or_nothing_are_refused_as_such() {
+fn names_with_nul_or_empty_names_are_rejected() {
     let refused = |found: &str, expecting: &str| {
         let body = json!({ "code": "PGRST100", "details": format!("unexpected {found} expecting {expecting}"), "hint": null,
                            "message": "\"failed to parse tree path ( )\" (line 1, column 1)" });
@@ -153,7 +153,7 @@ fn names_with_nul_or_nothing_are_refused_as_such() {
 }
 
 #[test]
-fn a_value_is_missed_only_where_another_condition_leaves_no_row() {
+fn value_is_unread_only_if_another_filter_matches_no_row() {
     let expected = error(400, "22P02", "invalid input syntax for type bigint: \"{\"", None);
     assert!(explains(
         "list-of-representations",
@@ -171,7 +171,7 @@ fn a_value_is_missed_only_where_another_condition_leaves_no_row() {
 }
 
 #[test]
-fn an_empty_embed_that_groups_is_named() {
+fn empty_grouping_embed_must_be_named() {
     let missing = error(400, "42703", "column \"e\" does not exist", None);
     let case = get("/t?select=...u(id.count()),e!left()");
     assert!(explains("empty-in-spread", &case, &missing, &rows("[]")));
@@ -179,7 +179,7 @@ fn an_empty_embed_that_groups_is_named() {
 }
 
 #[test]
-fn only_an_upsert_of_nothing_may_call_its_aggregate_new() {
+fn only_an_empty_upsert_may_count_its_aggregate() {
     let prefer = [("Prefer", "resolution=merge-duplicates,return=representation")];
     let (expected, answered) = (rows("[{\"n\":0}]"), answer(201, "application/json", "[{\"n\":0}]"));
     let case = |body| write("POST", "/t?select=n:count()", body, &prefer);
@@ -188,7 +188,7 @@ fn only_an_upsert_of_nothing_may_call_its_aggregate_new() {
 }
 
 #[test]
-fn only_ragged_lines_are_refused() {
+fn only_ragged_csv_lines_are_rejected() {
     let answered = error(400, "PGRST102", "All lines must have same number of fields", None);
     let case = |body| write("POST", "/t", body, &[("Content-Type", "text/csv")]);
     assert!(explains("ragged-lines", &case("a,b\n1,2,x"), &answer(201, "", ""), &answered));
@@ -197,7 +197,7 @@ fn only_ragged_lines_are_refused() {
 }
 
 #[test]
-fn an_embed_is_sorted_by_and_grouped_as_asked() {
+fn embed_order_and_grouping_must_be_in_the_request() {
     let hidden = error(400, "42703", "column t_e_1.doc does not exist", None);
     assert!(explains("order-by-hidden", &get("/t?select=e(id)&order=e(doc->a)"), &hidden, &rows("[]")));
     assert!(!explains("order-by-hidden", &get("/t?select=e(doc)&order=e(id)"), &hidden, &rows("[]")));
@@ -219,7 +219,7 @@ fn an_embed_is_sorted_by_and_grouped_as_asked() {
 }
 
 #[test]
-fn a_body_is_unread_only_where_there_is_no_row() {
+fn body_is_unread_only_without_a_matching_row() {
     let none = |rows| {
         let body = json!({ "code": "PGRST116", "details": format!("The result contains {rows} rows"), "hint": null, "message": "m" });
         answer(406, "application/json", &body.to_string())

@@ -1,4 +1,5 @@
-//! Stripe, as far as a measurement needs it: any subscription, and pages of the portal.
+//! A minimal Stripe for measurements: any subscription, and portal sessions. It keeps connections alive and runs on the load
+//! generator's thread, which neither the test kit's stub nor `basalt-stripe-double` does; this crate depends on neither.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::token;
 
 const SECRET: &str = "whsec_bWVhc3VyZW1lbnRz";
 
-/// It answers on this program's thread.
+/// The server.
 pub(super) struct Stripe {
     port: u16,
     fetches: Arc<AtomicU64>,
@@ -35,7 +36,7 @@ impl Stripe {
         Ok(Self { port, fetches })
     }
 
-    /// What a server is told of it.
+    /// The settings for the server under test.
     pub(super) fn settings(&self) -> [(&'static str, String); 3] {
         [
             ("BASALT_STRIPE_SECRET_KEY", "sk_test_of_the_measurements".to_owned()),
@@ -44,7 +45,7 @@ impl Stripe {
         ]
     }
 
-    /// How often a subscription was asked for.
+    /// The number of subscriptions fetched.
     pub(super) fn fetches(&self) -> u64 {
         self.fetches.load(Ordering::Relaxed)
     }
@@ -62,7 +63,7 @@ pub(super) fn subscription(number: &str) -> Value {
     })
 }
 
-/// A delivery, signed now.
+/// A webhook request, signed now.
 pub(super) fn delivery(event: &Value) -> Result<Vec<u8>> {
     let body = serde_json::to_string_pretty(event)?;
     let time = Timestamp::now().as_second();
@@ -80,7 +81,7 @@ pub(super) fn delivery(event: &Value) -> Result<Vec<u8>> {
     Ok([head.as_bytes(), body.as_bytes()].concat())
 }
 
-/// Answers until the server closes the connection.
+/// Responds until the server closes the connection.
 async fn serve(mut stream: TcpStream, fetches: Arc<AtomicU64>) {
     let mut bytes = Vec::with_capacity(4096);
     while stream.read_buf(&mut bytes).await.is_ok_and(|read| read > 0) {
@@ -105,7 +106,7 @@ async fn serve(mut stream: TcpStream, fetches: Arc<AtomicU64>) {
     }
 }
 
-/// The first line of a request that is whole, and the request's length.
+/// The request line of a complete request, and the request's length.
 fn whole(bytes: &[u8]) -> Option<(String, usize)> {
     let text = String::from_utf8_lossy(bytes);
     let (head, body) = text.split_once("\r\n\r\n")?;

@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_persons_requests_are_for_that_persons_entries() {
+    fn requests_are_for_the_persons_own_entries() {
         let requests = Workload::Key.requests("", AcceptEncoding::Browser);
         assert_eq!(u64::try_from(requests.len()).unwrap(), REQUESTS);
         let text = String::from_utf8(requests.into_iter().nth(2).unwrap()).unwrap();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_has_its_length() {
+    fn insert_has_the_right_content_length() {
         let request = Workload::Rpc.requests("/rest/v1", AcceptEncoding::None).remove(0);
         let text = String::from_utf8(request).unwrap();
         assert!(text.starts_with("POST /rest/v1/rpc/count_entries HTTP/1.1\r\n"));

@@ -1,4 +1,4 @@
-//! The engine's entry: `FUZZ_TARGET` says what to fuzz. `cargo xtask fuzz` builds and starts it.
+//! The engine's entry point: `FUZZ_TARGET` selects the target. `cargo xtask fuzz` builds and starts it.
 #![no_main]
 
 use std::sync::OnceLock;
