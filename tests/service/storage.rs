@@ -1,5 +1,5 @@
-//! `/storage/v1` over the wire, as storage.md has it: the real server on a real PostgreSQL. What the unmodified client
-//! sees is in `conformance/`.
+//! `/storage/v1` over HTTP, against storage.md: a real server on a real PostgreSQL. Tests with the unmodified client are in
+//! `conformance/`.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test by panicking")]
 
 mod blobs;
@@ -23,21 +23,21 @@ use serde_json::{Value, json};
 
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/service/storage/project");
 
-/// Of the users that the project's policies know.
+/// Users in the project's policies.
 const OWNER: &str = "0a0a0a0a-0000-4000-8000-000000000001";
 const STRANGER: &str = "0b0b0b0b-0000-4000-8000-000000000002";
 
-/// A server whose policies give users what they own.
+/// A server whose policies give users access to their own objects.
 fn server() -> Builder {
     Basalt::builder().project(PROJECT)
 }
 
-/// A request to the service, without a token.
+/// A request to the storage service, without a token.
 fn request(server: &Basalt, method: Method, path: &str) -> Request {
     server.request(method, &format!("/storage/v1{path}"))
 }
 
-/// A request of `service_role`.
+/// A request as `service_role`.
 fn service(server: &Basalt, method: Method, path: &str) -> Request {
     request(server, method, path).bearer(server.service_key())
 }
@@ -69,7 +69,7 @@ async fn make_bucket(server: &Basalt, settings: &Value) {
     service(server, Method::POST, "/bucket").json(settings).send().await.expect(200);
 }
 
-/// Rows of objects without bytes.
+/// Inserts rows of objects that have no blobs.
 async fn make_objects(server: &Basalt, bucket: &str, names: &[&str]) {
     let names = json!(names).to_string().replace('\'', "''");
     server

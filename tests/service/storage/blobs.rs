@@ -1,4 +1,4 @@
-//! Blobs and rows: what becomes garbage, what is deleted and when, what dead writers leave.
+//! Blobs and their rows: garbage collection, and cleaning up after writers that died.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,7 +31,7 @@ insert into storage.s3_multipart_uploads (id, upload_signature, bucket_id, key, 
 insert into storage.s3_multipart_uploads_parts (upload_id, part_number, bucket_id, key, etag, version) values
   ('u', 1, 'b', 'k', '', '00000000-0000-4000-8000-000000000005')";
 
-/// The numbers at the end of the garbage's blobs.
+/// The last digits of the blob ids in `blob_garbage`.
 async fn garbage(database: &TestDatabase) -> Vec<i64> {
     let rows =
         database.admin_sql("select right(blob::text, 12) from storage.blob_garbage order by blob").await;
@@ -70,12 +70,12 @@ fn path(server: &Basalt, id: BlobId) -> PathBuf {
 }
 
 #[tokio::test]
-async fn rows_that_go_leave_their_blobs_to_the_garbage() {
+async fn removed_row_marks_its_blob_as_garbage() {
     let server = server().await;
     let database = server.database();
     let refused = "do $$ begin delete from storage.objects; raise 'it may'; exception when insufficient_privilege then end $$";
     database.sql(refused).await;
-    assert_eq!(garbage(database).await, [] as [i64; 0], "a refused deletion leaves none");
+    assert_eq!(garbage(database).await, [] as [i64; 0], "a denied deletion creates no garbage");
     database
         .admin_sql(
             "begin; set local storage.allow_delete_query = 'true';
@@ -88,18 +88,18 @@ async fn rows_that_go_leave_their_blobs_to_the_garbage() {
     database
         .admin_sql("begin; update storage.objects set version = '1' where name = 'elsewhere'; rollback")
         .await;
-    assert_eq!(garbage(database).await, [1, 2, 4], "nor does a probe");
+    assert_eq!(garbage(database).await, [1, 2, 4], "a rolled-back probe creates no garbage");
     database.admin_sql("delete from storage.s3_multipart_uploads").await;
-    assert_eq!(garbage(database).await, [1, 2, 4, 5], "cascades leave some");
+    assert_eq!(garbage(database).await, [1, 2, 4, 5], "a cascading delete creates garbage");
     database.admin_sql("truncate storage.buckets cascade").await;
-    assert_eq!(garbage(database).await, [1, 2, 3, 4, 5, 9], "and so does TRUNCATE");
+    assert_eq!(garbage(database).await, [1, 2, 3, 4, 5, 9], "TRUNCATE creates garbage");
     let early =
         "select count(*) from storage.blob_garbage where next_attempt_at < now() + interval '4 minutes'";
-    assert_eq!(database.value(early).await, "0", "readers have their time");
+    assert_eq!(database.value(early).await, "0", "the blob outlives running downloads");
 }
 
 #[tokio::test]
-async fn callers_delete_through_policies_and_see_none_of_it() {
+async fn api_roles_cannot_read_blob_tables() {
     let server = server().await;
     let database = server.database();
     database.sql("create policy p on storage.objects for all to authenticated using (true)").await;
@@ -133,7 +133,7 @@ async fn callers_delete_through_policies_and_see_none_of_it() {
 }
 
 #[tokio::test]
-async fn garbage_is_deleted_when_it_is_due_unless_a_row_still_has_the_blob() {
+async fn due_garbage_is_deleted_unless_a_row_references_it() {
     let server = server().await;
     let (database, store) = (server.database(), store(&server).await);
     let (gone, shared, unfinished) = (BlobId::random(), BlobId::random(), BlobId::random());
@@ -160,7 +160,7 @@ async fn garbage_is_deleted_when_it_is_due_unless_a_row_still_has_the_blob() {
 }
 
 #[tokio::test]
-async fn what_dead_writers_left_is_swept_up_and_living_ones_are_left_alone() {
+async fn sweep_removes_only_files_of_dead_writers() {
     let server = server().await;
     let (database, store) = (server.database(), store(&server).await);
     let (dead, alive, unknown) = (BlobId::random(), BlobId::random(), BlobId::random());
@@ -192,21 +192,20 @@ async fn what_dead_writers_left_is_swept_up_and_living_ones_are_left_alone() {
 }
 
 #[tokio::test]
-async fn a_folder_that_takes_no_file_makes_the_server_unready() {
+async fn unwritable_blob_directory_fails_readiness() {
     let server = Basalt::builder().only("storage").expect_log("cannot store objects").start().await;
     server.get("/ready").send().await.expect(200);
     let (dir, aside) = (dir(&server), server.state_dir().join("aside"));
     std::fs::rename(&dir, &aside).unwrap();
-    sleep(Duration::from_millis(1100)).await;
-    let answer = server.get("/ready").send().await.expect(503);
-    assert_eq!(answer.json()["waiting_for"], serde_json::json!(["store of objects"]));
+    let ready = server.get("/ready");
+    let response = server.until(Duration::from_secs(60), &ready, |response| response.status == 503).await;
+    assert_eq!(response.json()["waiting_for"], serde_json::json!(["store of objects"]));
     std::fs::rename(&aside, &dir).unwrap();
-    sleep(Duration::from_millis(1100)).await;
-    server.get("/ready").send().await.expect(200);
+    server.until(Duration::from_secs(60), &ready, |response| response.status == 200).await;
 }
 
 #[tokio::test]
-async fn a_living_writer_s_intent_is_touched_and_one_given_up_is_garbage_at_once() {
+async fn live_intent_is_renewed_and_dropped_one_is_garbage() {
     let server = server().await;
     let database = server.database();
     let intents = Intents::new(owner_pool(database));
@@ -222,23 +221,27 @@ async fn a_living_writer_s_intent_is_touched_and_one_given_up_is_garbage_at_once
     let old = "select count(*) from storage.blob_intents where heartbeat_at < now() - interval '1 minute'";
     let deadline = Instant::now() + Duration::from_secs(30);
     while database.value(old).await != "0" {
-        assert!(Instant::now() < deadline, "touched at the start");
+        assert!(Instant::now() < deadline, "intents are not renewed");
         sleep(Duration::from_millis(20)).await;
     }
     let commit = |blob: BlobId| commit_step(blob).text.replace("$1", &format!("'{blob}'"));
     let [held_alive, held_done, held_given_up] = held;
-    assert_eq!(database.admin_sql(&commit(done)).await.len(), 1, "a row takes its place");
+    assert_eq!(database.admin_sql(&commit(done)).await.len(), 1, "the commit deletes the intent");
     held_done.done();
     drop(held_given_up);
     while database.count("storage.blob_intents").await != 1 {
-        assert!(Instant::now() < deadline, "given up");
+        assert!(Instant::now() < deadline, "the dropped intent still exists");
         sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(database.admin_sql(&commit(given_up)).await.len(), 0, "a late commit finds that it must not");
+    assert_eq!(
+        database.admin_sql(&commit(given_up)).await.len(),
+        0,
+        "a commit after the writer gave up finds no intent"
+    );
     assert_eq!(database.value("select blob from storage.blob_garbage").await, given_up.to_string());
     assert_eq!(database.value("select blob from storage.blob_intents").await, alive.to_string());
     drop(held_alive);
     shutdown.cancel();
     running.await.unwrap();
-    assert_eq!(database.count("storage.blob_intents").await, 0, "the last are discarded at the end");
+    assert_eq!(database.count("storage.blob_intents").await, 0, "shutdown discards the remaining intents");
 }

@@ -1,4 +1,4 @@
-//! `/bucket…`, and the routes about the service itself (storage.md §3.1 to §3.4, §3.17).
+//! `/bucket…`, and the routes for status, version and health (storage.md §3.1 to §3.4, §3.17).
 
 use basalt_testkit::Basalt;
 use http::Method;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{OWNER, STRANGER, error, make_bucket, make_objects, request, server, service, shown, token};
 
 #[tokio::test]
-async fn a_bucket_is_made_shown_changed_and_deleted() {
+async fn creates_reads_updates_and_deletes_a_bucket() {
     let server = server().start().await;
     let send = async |method: Method, path: &str, body: Value| {
         shown(&service(&server, method, path).json(&body).send().await)
@@ -28,7 +28,7 @@ async fn a_bucket_is_made_shown_changed_and_deleted() {
         server.sql("select updated_at > created_at from storage.buckets").await[0][0].as_deref(),
         Some("t")
     );
-    // What is not said stays; null and "" clear.
+    // An absent member leaves the setting unchanged; null and "" clear it.
     send(Method::PUT, "/bucket/avatars", json!({"file_size_limit": ""})).await;
     assert_snapshot!(get("/bucket/avatars").await, @r#"200 {"id":"avatars","name":"avatars","owner":"","public":true,"file_size_limit":null,"allowed_mime_types":["image/*"],"created_at":"TIME","updated_at":"TIME"}"#);
     send(Method::PUT, "/bucket/avatars", json!({"public": null, "allowed_mime_types": null})).await;
@@ -49,7 +49,7 @@ async fn a_bucket_is_made_shown_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn bodies_have_their_faults_named() {
+async fn invalid_bodies_get_specific_errors() {
     let server = server().start().await;
     make_bucket(&server, &json!({"name": "taken"})).await;
     let invalid = |message: &str| format!("400 400 | Error | {message} | InvalidRequest");
@@ -99,8 +99,8 @@ async fn bodies_have_their_faults_named() {
         (json!({"name": "a\"; drop table storage.buckets; --"}), name.clone()),
         (json!({"name": long}), name),
     ] {
-        let answer = service(&server, Method::POST, "/bucket").json(&body).send().await;
-        assert_eq!(error(&answer), expected, "{body}");
+        let response = service(&server, Method::POST, "/bucket").json(&body).send().await;
+        assert_eq!(error(&response), expected, "{body}");
     }
     for (body, expected) in [
         (
@@ -110,8 +110,8 @@ async fn bodies_have_their_faults_named() {
         ),
         (json!({"public": 2}), "body/public must be boolean"),
     ] {
-        let answer = service(&server, Method::PUT, "/bucket/taken").json(&body).send().await;
-        assert_eq!(error(&answer), invalid(expected), "{body}");
+        let response = service(&server, Method::PUT, "/bucket/taken").json(&body).send().await;
+        assert_eq!(error(&response), invalid(expected), "{body}");
     }
     let raw = |content_type: &str, body: &str| {
         let request = service(&server, Method::POST, "/bucket").body(body.to_owned());
@@ -133,24 +133,24 @@ async fn bodies_have_their_faults_named() {
             "413 413 | FastifyError | Request body is too large | EntityTooLarge",
         ),
     ] {
-        let answer = raw(content_type, body).send().await;
-        assert_eq!(error(&answer), expected, "{content_type} {:.20}", body);
+        let response = raw(content_type, body).send().await;
+        assert_eq!(error(&response), expected, "{content_type} {:.20}", body);
     }
     assert_eq!(server.sql("select count(*) from storage.buckets").await[0][0].as_deref(), Some("1"));
 }
 
 #[tokio::test]
-async fn names_are_taken_as_they_are() {
+async fn special_characters_in_names_are_literal() {
     let server = server().start().await;
     let names =
         ["it's; select 1", "a$1b", "$_", "x?y", "a+b", "(a)", "a@b=c", "null", "public", "empty", "a\u{a0}b"];
     for name in names {
-        let answer = service(&server, Method::POST, "/bucket").json(&json!({"name": name})).send().await;
+        let response = service(&server, Method::POST, "/bucket").json(&json!({"name": name})).send().await;
         if !name.is_ascii() {
-            assert_eq!(error(&answer), "400 400 | Invalid Input | Bucket name invalid | InvalidBucketName");
+            assert_eq!(error(&response), "400 400 | Invalid Input | Bucket name invalid | InvalidBucketName");
             continue;
         }
-        answer.expect(200);
+        response.expect(200);
         let path: String =
             name.bytes().fold("/bucket/".to_owned(), |path, byte| format!("{path}%{byte:02x}"));
         let shown = service(&server, Method::GET, &path).send().await.expect(200).json();
@@ -175,7 +175,7 @@ async fn names_are_taken_as_they_are() {
 }
 
 #[tokio::test]
-async fn callers_are_judged() {
+async fn invalid_tokens_are_rejected() {
     let server = server().expect_log("PostgreSQL refused a statement").start().await;
     let get = |token: Option<&str>| {
         let request = request(&server, Method::GET, "/bucket");
@@ -203,9 +203,9 @@ async fn callers_are_judged() {
     assert_eq!(shown(&get(Some(&no_role)).send().await), "200 []");
 }
 
-/// Sends all operations on a bucket as one caller; the answers' statuses and codes.
+/// Sends every bucket operation as one caller and returns the statuses and error codes.
 async fn operations(server: &Basalt, token: &str, bucket: &str, new: &str) -> String {
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for (method, path, body) in [
         (Method::POST, "/bucket".to_owned(), json!({"name": new})),
         (Method::GET, format!("/bucket/{bucket}"), Value::Null),
@@ -218,19 +218,19 @@ async fn operations(server: &Basalt, token: &str, bucket: &str, new: &str) -> St
         if !body.is_null() {
             request = request.json(&body);
         }
-        let answer = request.send().await;
-        let body = answer.json();
+        let response = request.send().await;
+        let body = response.json();
         let code = match body.as_array() {
             Some(found) => format!("{} found", found.len()),
             None => body["code"].as_str().unwrap_or("done").to_owned(),
         };
-        answers.push(format!("{} {code}", answer.status.as_u16()));
+        responses.push(format!("{} {code}", response.status.as_u16()));
     }
-    answers.join("\n")
+    responses.join("\n")
 }
 
 #[tokio::test]
-async fn policies_decide_about_buckets() {
+async fn bucket_operations_follow_policies() {
     let server = server().start().await;
     let owner = token(&server, OWNER);
     let make = json!({"name": "of owner"});
@@ -254,7 +254,7 @@ async fn policies_decide_about_buckets() {
     );
     let gated = request(&server, Method::POST, "/bucket/of%20owner/empty").bearer(&owner).send().await;
     assert_eq!(error(&gated), "403 403 | Unauthorized | Access denied: Invalid role | AccessDenied");
-    // A stranger may make one of his own, and sees that one only.
+    // Another user may create a bucket and sees only that one.
     assert_snapshot!(operations(&server, &token(&server, STRANGER), bucket, "of stranger").await, @r"
     200 done
     400 NoSuchBucket
@@ -282,7 +282,7 @@ async fn policies_decide_about_buckets() {
 }
 
 #[tokio::test]
-async fn policies_know_the_request() {
+async fn policies_can_read_request_headers() {
     let server = server().start().await;
     make_bucket(&server, &json!({"name": "seen"})).await;
     let get =
@@ -293,14 +293,14 @@ async fn policies_know_the_request() {
 }
 
 #[tokio::test]
-async fn lists_of_buckets_are_sorted_cut_and_searched() {
+async fn bucket_list_can_be_sorted_paged_and_searched() {
     let server = server().start().await;
     for name in ["b_1", "B*2", "a", "c"] {
         make_bucket(&server, &json!({"name": name})).await;
     }
     let list = async |query: &str| {
-        let answer = service(&server, Method::GET, &format!("/bucket{query}")).send().await;
-        let Some(found) = answer.json().as_array().cloned() else { return error(&answer) };
+        let response = service(&server, Method::GET, &format!("/bucket{query}")).send().await;
+        let Some(found) = response.json().as_array().cloned() else { return error(&response) };
         found.iter().map(|bucket| bucket["name"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
     };
     for (query, expected) in [
@@ -335,16 +335,16 @@ async fn lists_of_buckets_are_sorted_cut_and_searched() {
 }
 
 #[tokio::test]
-async fn a_bucket_that_holds_objects_stays() {
+async fn bucket_with_objects_cannot_be_deleted() {
     let server = server().start().await;
     let stranger = token(&server, STRANGER);
     request(&server, Method::POST, "/bucket").bearer(&stranger).json(&json!({"name": "full"})).send().await;
     make_objects(&server, "full", &["a"]).await;
-    // The stranger does not see the owner's object.
+    // The policies hide the owner's object from the other user.
     for token in [server.service_key(), &stranger, server.anon_key()] {
-        let answer = request(&server, Method::DELETE, "/bucket/full").bearer(token).send().await;
+        let response = request(&server, Method::DELETE, "/bucket/full").bearer(token).send().await;
         assert_eq!(
-            error(&answer),
+            error(&response),
             "400 409 | ResourceNotEmpty | The bucket you tried to delete is not empty | ResourceNotEmpty"
         );
     }
@@ -353,7 +353,7 @@ async fn a_bucket_that_holds_objects_stays() {
 }
 
 #[tokio::test]
-async fn a_bucket_does_not_go_while_an_object_comes() {
+async fn bucket_deletion_waits_for_a_concurrent_insert() {
     let server = server().start().await;
     make_bucket(&server, &json!({"name": "busy"})).await;
     let insert = "begin; insert into storage.objects (bucket_id, name) values ('busy', 'a'); select pg_sleep(1); commit";
@@ -369,7 +369,7 @@ async fn a_bucket_does_not_go_while_an_object_comes() {
 }
 
 #[tokio::test]
-async fn emptying_takes_the_objects_of_the_bucket() {
+async fn empty_removes_only_the_objects_of_its_bucket() {
     let server = server().start().await;
     for name in ["full", "other"] {
         make_bucket(&server, &json!({"name": name})).await;
@@ -396,7 +396,7 @@ async fn emptying_takes_the_objects_of_the_bucket() {
 }
 
 #[tokio::test]
-async fn the_service_tells_how_it_is() {
+async fn status_version_and_health_respond() {
     let server = server().start().await;
     let get = async |path: &str, token: &str| {
         shown(&request(&server, Method::GET, path).bearer(token).send().await)

@@ -1,4 +1,4 @@
-//! Transformed images (storage.md §3.14): what comes, for whom, and what is kept.
+//! Image transformation (storage.md §3.14): results, access and caching.
 
 use std::io::Cursor;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ fn picture(width: u32, height: u32, colour: [u8; 3]) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// A server with a picture of 400 x 200 in a public and a private bucket; both are their owner's.
+/// A server with a 400 x 200 image in a public and in a private bucket, both owned by `OWNER`.
 async fn gallery(settings: &[(&str, &str)]) -> Basalt {
     let server =
         settings.iter().fold(server(), |server, (key, value)| server.config(key, value)).start().await;
@@ -52,12 +52,12 @@ async fn public(server: &Basalt, path: &str) -> Response {
     get(server, &format!("/render/image/public/{path}")).send().await
 }
 
-/// Type and size of the image in an answer.
-fn seen(answer: &Response) -> (String, u32, u32) {
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    let image = image::load_from_memory(&answer.body).unwrap();
-    assert_eq!(answer.header("content-length"), answer.body.len().to_string());
-    (answer.header("content-type").to_owned(), image.width(), image.height())
+/// Type and size of the image in a response.
+fn seen(response: &Response) -> (String, u32, u32) {
+    assert_eq!(response.status, 200, "{}", response.text());
+    let image = image::load_from_memory(&response.body).unwrap();
+    assert_eq!(response.header("content-length"), response.body.len().to_string());
+    (response.header("content-type").to_owned(), image.width(), image.height())
 }
 
 fn kept(server: &Basalt) -> Vec<PathBuf> {
@@ -69,7 +69,7 @@ fn kept(server: &Basalt) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn an_image_comes_as_it_is_asked_for_and_is_made_once() {
+async fn image_is_transformed_once_and_cached() {
     let server = gallery(&[]).await;
     let path = "/render/image/public/open/a.png?width=100&height=100&resize=contain&quality=50&cacheNonce=1";
     let plain = get(&server, path).send().await;
@@ -106,9 +106,9 @@ async fn an_image_comes_as_it_is_asked_for_and_is_made_once() {
         r#"attachment; filename="b.png"; filename*=UTF-8''b.png"#
     );
     for (format, mime) in [("origin", "image/png"), ("webp", "image/webp"), ("avif", "image/webp")] {
-        let answer = get(&server, &format!("/render/image/public/open/a.png?width=20&format={format}"));
+        let response = get(&server, &format!("/render/image/public/open/a.png?width=20&format={format}"));
         assert_eq!(
-            seen(&answer.header("accept", CHROME).send().await),
+            seen(&response.header("accept", CHROME).send().await),
             (mime.to_owned(), 20, 10),
             "{format}"
         );
@@ -116,7 +116,7 @@ async fn an_image_comes_as_it_is_asked_for_and_is_made_once() {
 }
 
 #[tokio::test]
-async fn each_door_has_its_rights() {
+async fn each_render_route_checks_access() {
     let server = gallery(&[]).await;
     let (owner, stranger) = (token(&server, OWNER), token(&server, STRANGER));
     let no_key = "400 404 | not_found | Object not found | NoSuchKey";
@@ -128,24 +128,28 @@ async fn each_door_has_its_rights() {
         let path = format!("/render/image/authenticated/{bucket}/a.png?width=40");
         assert_eq!(seen(&get(&server, &path).bearer(&owner).send().await).1, 40);
         assert_eq!(error(&get(&server, &path).bearer(&stranger).send().await), no_key, "{bucket}");
-        let nobody = get(&server, &path).without("apikey").without("authorization").send().await;
-        assert_eq!(error(&nobody), "400 403 | Unauthorized | Invalid Compact JWS | AccessDenied", "{bucket}");
+        let anonymous = get(&server, &path).without("apikey").without("authorization").send().await;
+        assert_eq!(
+            error(&anonymous),
+            "400 403 | Unauthorized | Invalid Compact JWS | AccessDenied",
+            "{bucket}"
+        );
     }
-    let words = "400 400 | Error | querystring/width must be integer | InvalidRequest";
-    assert_eq!(error(&public(&server, "open/a.png?width=wide").await), words);
+    let expected = "400 400 | Error | querystring/width must be integer | InvalidRequest";
+    assert_eq!(error(&public(&server, "open/a.png?width=wide").await), expected);
     for path in
         ["/render/image/public/open", "/render/image/other/open/a.png", "/render/open/a.png", "/render/image"]
     {
-        let answer = get(&server, path).send().await;
-        let words = format!("404 404 | Not Found | Route GET:{path} not found | InvalidRequest");
-        assert_eq!(error(&answer), words);
+        let response = get(&server, path).send().await;
+        let expected = format!("404 404 | Not Found | Route GET:{path} not found | InvalidRequest");
+        assert_eq!(error(&response), expected);
     }
     let posted = request(&server, Method::POST, "/render/image/public/open/a.png").send().await;
     assert_eq!(posted.status, 404);
 }
 
 #[tokio::test]
-async fn a_signed_url_shows_what_was_signed_and_nothing_else() {
+async fn signed_url_fixes_path_and_transformation() {
     let server = gallery(&[]).await;
     let sign = async |transform| {
         let body = json!({"expiresIn": 60, "transform": transform});
@@ -155,30 +159,34 @@ async fn a_signed_url_shows_what_was_signed_and_nothing_else() {
             .send()
             .await
     };
-    let answer = sign(json!({"width": 60, "height": "9000", "resize": "contain", "format": "origin"}))
+    let response = sign(json!({"width": 60, "height": "9000", "resize": "contain", "format": "origin"}))
         .await
         .expect(200);
-    let url = answer.json()["signedURL"].as_str().unwrap().to_owned();
+    let url = response.json()["signedURL"].as_str().unwrap().to_owned();
     assert!(url.starts_with("/render/image/sign/secret/a.png?token="), "{url}");
     let shown = get(&server, &format!("{url}&width=400")).header("accept", CHROME).send().await;
     assert_eq!(seen(&shown), ("image/png".to_owned(), 60, 30));
     assert_eq!(shown.header("x-transformations"), "height:2000,width:60,resizing_type:fit");
     let plain = sign(json!({"width": 60})).await.expect(200).json()["signedURL"].as_str().unwrap().to_owned();
     let plain = get(&server, &plain).send().await.expect(200);
-    assert_eq!(plain.header("x-transformations"), "width:60,resizing_type:fill", "the default by name");
+    assert_eq!(
+        plain.header("x-transformations"),
+        "width:60,resizing_type:fill",
+        "an explicit default is listed"
+    );
     assert_eq!((shown.header("cache-control"), shown.header("expires").is_empty()), ("", false));
     let original = url.replace("/render/image/", "/object/");
-    let words = "400 400 | InvalidSignature | Invalid signature | InvalidSignature";
-    assert_eq!(error(&get(&server, &original).send().await), words);
-    assert_eq!(error(&get(&server, &url.replace("/secret/", "/open/")).send().await), words);
-    let words = "400 400 | Error | querystring must have required property 'token' | InvalidRequest";
-    assert_eq!(error(&get(&server, "/render/image/sign/secret/a.png?width=1").send().await), words);
-    let words = "400 400 | Error | body/transform/quality must be >= 20 | InvalidRequest";
-    assert_eq!(error(&sign(json!({"quality": 1})).await), words);
+    let expected = "400 400 | InvalidSignature | Invalid signature | InvalidSignature";
+    assert_eq!(error(&get(&server, &original).send().await), expected);
+    assert_eq!(error(&get(&server, &url.replace("/secret/", "/open/")).send().await), expected);
+    let expected = "400 400 | Error | querystring must have required property 'token' | InvalidRequest";
+    assert_eq!(error(&get(&server, "/render/image/sign/secret/a.png?width=1").send().await), expected);
+    let expected = "400 400 | Error | body/transform/quality must be >= 20 | InvalidRequest";
+    assert_eq!(error(&sign(json!({"quality": 1})).await), expected);
 }
 
 #[tokio::test]
-async fn what_cannot_be_transformed_is_said() {
+async fn untransformable_sources_get_specific_errors() {
     let server = gallery(&[
         ("storage.images.max_source_pixels", "100000"),
         ("storage.images.max_source_size", "100kB"),
@@ -197,10 +205,10 @@ async fn what_cannot_be_transformed_is_said() {
     let mut damaged = whole.clone();
     damaged[29] ^= 0xff;
     put(&server, "open/damaged", "image/png", damaged).await;
-    assert_eq!(seen(&public(&server, "open/damaged?width=10").await).1, 10, "a checksum of no consequence");
+    assert_eq!(seen(&public(&server, "open/damaged?width=10").await).1, 10, "an invalid checksum is ignored");
     let pixels = text("The source image has too many pixels for rendering");
     assert_eq!(refused("wide", "image/png", picture(1001, 100, RED)).await, pixels);
-    // Thirty thousand pixels each way, in some hundred bytes.
+    // 30,000 x 30,000 pixels in a few hundred bytes.
     let mut bomb = picture(1, 1, RED);
     bomb[16..24].copy_from_slice(&[0, 0, 0x75, 0x30, 0, 0, 0x75, 0x30]);
     let sum = !bomb[12..29].iter().fold(!0_u32, |sum, byte| {
@@ -213,7 +221,7 @@ async fn what_cannot_be_transformed_is_said() {
     assert_eq!(refused("bomb", "image/png", bomb).await, pixels);
     let long = text("The source image is too large for rendering");
     assert_eq!(refused("long", "image/png", [whole, vec![0; 100_000]].concat()).await, long);
-    assert_eq!(kept(&server).len(), 1, "what could be made");
+    assert_eq!(kept(&server).len(), 1, "only the decodable image is cached");
 
     let drawing = b"<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>".to_vec();
     put(&server, "open/a.svg", "image/svg+xml", drawing.clone()).await;
@@ -226,12 +234,12 @@ async fn what_cannot_be_transformed_is_said() {
 }
 
 #[tokio::test]
-async fn a_changed_object_has_other_images_and_a_purge_drops_them() {
+async fn overwrite_and_purge_invalidate_cached_images() {
     let server = gallery(&[]).await;
     let shown = async || {
-        let answer = public(&server, "open/a.png?width=20").await;
-        let pixel = image::load_from_memory(&answer.body).unwrap().to_rgb8().get_pixel(5, 5).0;
-        (pixel, answer.header("etag").to_owned())
+        let response = public(&server, "open/a.png?width=20").await;
+        let pixel = image::load_from_memory(&response.body).unwrap().to_rgb8().get_pixel(5, 5).0;
+        (pixel, response.header("etag").to_owned())
     };
     let (before, first_tag) = shown().await;
     put(&server, "open/a.png", "image/png", picture(400, 200, BLUE)).await;
@@ -248,8 +256,8 @@ async fn a_changed_object_has_other_images_and_a_purge_drops_them() {
     for (path, left) in
         [("/cdn/open/no.png", 3), ("/cdn/open/a.png?transformations=true", 1), ("/cdn/open", 0), ("/cdn", 0)]
     {
-        let answer = purge(path, server.service_key()).await.expect(200);
-        assert_eq!((answer.json(), kept(&server).len()), (json!({"message": "success"}), left), "{path}");
+        let response = purge(path, server.service_key()).await.expect(200);
+        assert_eq!((response.json(), kept(&server).len()), (json!({"message": "success"}), left), "{path}");
     }
     assert_eq!(shown().await, (BLUE, second_tag));
     service(&server, Method::DELETE, "/object/open/a.png").send().await.expect(200);
@@ -257,35 +265,35 @@ async fn a_changed_object_has_other_images_and_a_purge_drops_them() {
         error(&public(&server, "open/a.png?width=20").await),
         "400 404 | not_found | Object not found | NoSuchKey"
     );
-    // When the bytes go, so does what was made of them.
+    // Deleting the object deletes its cached images.
     server.database().admin_sql("update storage.blob_garbage set next_attempt_at = now()").await;
-    until("the image is gone with its source", async || kept(&server).is_empty()).await;
+    until("the cached image is deleted with its source", async || kept(&server).is_empty()).await;
 }
 
 #[tokio::test]
-async fn more_images_than_may_wait_are_refused() {
+async fn full_image_queue_returns_429() {
     let server = gallery(&[("storage.images.queue", "0")]).await;
     put(&server, "open/large.png", "image/png", picture(2000, 2000, RED)).await;
     let threads = (available_parallelism().unwrap().get() / 2).max(1);
-    let asked = (0..threads + 3).map(|number| {
+    let requests = (0..threads + 3).map(|number| {
         let request = get(&server, &format!("/render/image/public/open/large.png?width={}", 900 + number));
         tokio::spawn(request.send())
     });
-    let mut answers = Vec::new();
-    for answer in asked.collect::<Vec<_>>() {
-        answers.push(answer.await.unwrap());
+    let mut responses = Vec::new();
+    for response in requests.collect::<Vec<_>>() {
+        responses.push(response.await.unwrap());
     }
-    let refused: Vec<&Response> = answers.iter().filter(|answer| answer.status != 200).collect();
+    let refused: Vec<&Response> = responses.iter().filter(|response| response.status != 200).collect();
     assert!((1..=3).contains(&refused.len()), "{}", refused.len());
-    for answer in refused {
-        let words =
+    for response in refused {
+        let expected =
             "429 429 | SlowDown | Too many images are being transformed: try again in a moment | SlowDown";
-        assert_eq!((error(answer).as_str(), answer.header("retry-after")), (words, "1"));
+        assert_eq!((error(response).as_str(), response.header("retry-after")), (expected, "1"));
     }
     assert_eq!(public(&server, "open/large.png?width=900").await.status, 200);
 }
 
-/// How many images were made, or could not be.
+/// The number of attempted transformations, including failures.
 async fn attempts(server: &Basalt) -> u64 {
     let metrics = server.get("/metrics").bearer(server.secret_key()).send().await.expect(200).text();
     let count = metrics.lines().find_map(|line| line.strip_prefix("basalt_storage_image_seconds_count "));
@@ -293,34 +301,34 @@ async fn attempts(server: &Basalt) -> u64 {
 }
 
 #[tokio::test]
-async fn a_source_that_fails_is_decoded_once() {
+async fn undecodable_source_is_decoded_once() {
     let server = gallery(&[]).await;
-    // Its head promises pixels, and none of them can be read.
+    // The header is valid; the pixel data is not.
     let mut broken = picture(3000, 3000, RED);
     let data = broken.windows(4).position(|name| name == b"IDAT").unwrap();
     broken[data + 4..].fill(0xff);
     put(&server, "open/broken.png", "image/png", broken).await;
     let before = attempts(&server).await;
-    let asked: Vec<_> = (0..24)
+    let requests: Vec<_> = (0..24)
         .map(|number| {
             let path = format!("/render/image/public/open/broken.png?width={}", 100 + number);
             tokio::spawn(get(&server, &path).send())
         })
         .collect();
     let text = "The source image is invalid or unsupported for rendering";
-    let words = format!("400 400 | InvalidRequest | {text} | InvalidRequest");
-    for answer in asked {
-        assert_eq!(error(&answer.await.unwrap()), words);
+    let expected = format!("400 400 | InvalidRequest | {text} | InvalidRequest");
+    for response in requests {
+        assert_eq!(error(&response.await.unwrap()), expected);
     }
-    assert_eq!(error(&public(&server, "open/broken.png?width=9").await), words);
+    assert_eq!(error(&public(&server, "open/broken.png?width=9").await), expected);
     assert_eq!(attempts(&server).await - before, 1);
-    // Another version of the object is another source.
+    // A new version of the object is decoded again.
     put(&server, "open/broken.png", "image/png", picture(30, 30, RED)).await;
     assert_eq!(seen(&public(&server, "open/broken.png?width=9").await).1, 9);
 }
 
 #[tokio::test]
-async fn clients_take_turns_with_images() {
+async fn image_work_is_shared_fairly_between_clients() {
     let server = gallery(&[]).await;
     let threads = (available_parallelism().unwrap().get() / 2).max(1);
     // As many sources as threads, so that the busy client can hold all threads.
@@ -348,7 +356,7 @@ async fn clients_take_turns_with_images() {
     }
 }
 
-/// The most memory that the server has held, in bytes.
+/// The server's peak resident memory in bytes.
 fn peak_memory(server: &Basalt) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid().as_raw_nonzero())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -356,7 +364,7 @@ fn peak_memory(server: &Basalt) -> u64 {
 }
 
 #[tokio::test]
-async fn an_image_takes_four_bytes_of_memory_per_pixel() {
+async fn transformation_keeps_one_copy_of_the_pixels() {
     const SIDE: u32 = 2500;
     let server = gallery(&[]).await;
     let mut bytes = Cursor::new(Vec::new());
@@ -367,20 +375,20 @@ async fn an_image_takes_four_bytes_of_memory_per_pixel() {
     let before = peak_memory(&server);
     assert_eq!(seen(&public(&server, "open/clear.png?width=50").await).1, 50);
     let (took, pixels) = (peak_memory(&server) - before, u64::from(SIDE) * u64::from(SIDE));
-    // Half as much again for everything but the pixels; a copy of them would be the double.
+    // 4 bytes per pixel and 50 % for everything else; a second copy would need 8.
     assert!(took < pixels * 6, "{took} bytes for {pixels} pixels");
 }
 
 #[tokio::test]
-async fn what_is_switched_off_is_not_there() {
+async fn disabled_transformation_has_no_routes() {
     let server = gallery(&[("storage.images.enabled", "false")]).await;
     let path = "/render/image/public/open/a.png?width=10";
-    let words = format!("404 404 | Not Found | Route GET:{path} not found | InvalidRequest");
-    assert_eq!(error(&get(&server, path).send().await), words);
+    let expected = format!("404 404 | Not Found | Route GET:{path} not found | InvalidRequest");
+    assert_eq!(error(&get(&server, path).send().await), expected);
     let body = json!({"expiresIn": 60, "transform": {"width": 10}});
     let signed = request(&server, Method::POST, "/object/sign/secret/a.png")
         .bearer(&token(&server, OWNER))
         .json(&body);
-    let words = "400 409 | FeatureNotEnabled | The feature imageTransformation is not enabled for this resource | FeatureNotEnabled";
-    assert_eq!(error(&signed.send().await), words);
+    let expected = "400 409 | FeatureNotEnabled | The feature imageTransformation is not enabled for this resource | FeatureNotEnabled";
+    assert_eq!(error(&signed.send().await), expected);
 }

@@ -1,4 +1,4 @@
-//! Lists v1 and v2 (storage.md §3.8, §3.9): against the contract's example, against a plain model of it, and under policies.
+//! Object lists v1 and v2 (storage.md §3.8, §3.9): the contract's example, a reference model on random names, and policies.
 
 use std::collections::BTreeSet;
 
@@ -39,11 +39,11 @@ async fn v2(server: &Basalt, body: Value) -> Response {
     service(server, Method::POST, "/object/list-v2/b").json(&body).send().await
 }
 
-/// The names of a list, folders with a star; or its error.
-fn names(answer: &Response) -> String {
-    let body = answer.json();
+/// The names in a list response, folders marked with a star; or its error.
+fn names(response: &Response) -> String {
+    let body = response.json();
     if body.get("code").is_some() {
-        return error(answer);
+        return error(response);
     }
     let part = |name: &str| body[name].as_array().into_iter().flatten();
     let entries: Vec<&Value> =
@@ -62,7 +62,7 @@ async fn v1_lists_one_level() {
     assert_snapshot!(shown(&v1(&server, one).await).replace(&server.sql("select id::text from storage.objects where name = 'cx1.txt'").await[0][0].clone().unwrap(), "ID"), @r#"200 [{"name":"cx1.txt","id":"ID","updated_at":"TIME","created_at":"TIME","last_accessed_at":"TIME","metadata":{"size":1}},{"name":"folder","id":null,"updated_at":null,"created_at":null,"last_accessed_at":null,"metadata":null}]"#);
     let sorted =
         |column: &str, order: &str| json!({"prefix": "", "sortBy": {"column": column, "order": order}});
-    // Each name is made a little later than the one before. The trigger gives all the same moment of change.
+    // Creation times increase with the name; the trigger sets one `updated_at` for all rows.
     server
         .sql(
             "update storage.objects o set created_at = at, last_accessed_at = at
@@ -108,7 +108,7 @@ async fn v1_lists_one_level() {
 }
 
 #[tokio::test]
-async fn requests_of_lists_have_their_faults_named() {
+async fn invalid_list_requests_get_specific_errors() {
     let server = example().await;
     let sort =
         |column: &str, order: &str| json!({"prefix": "", "sortBy": {"column": column, "order": order}});
@@ -147,8 +147,8 @@ async fn requests_of_lists_have_their_faults_named() {
     }
     let bad_name = "400 400 | Invalid Input | Bucket name invalid | InvalidBucketName";
     for path in ["/object/list/b%23", "/object/list-v2/b%23"] {
-        let answer = service(&server, Method::POST, path).json(&json!({"prefix": ""})).send().await;
-        assert_eq!(error(&answer), bad_name, "{path}");
+        let response = service(&server, Method::POST, path).json(&json!({"prefix": ""})).send().await;
+        assert_eq!(error(&response), bad_name, "{path}");
     }
     let without = |path: &str| request(&server, Method::POST, path).json(&json!({"prefix": ""})).send();
     assert_eq!(
@@ -162,7 +162,7 @@ async fn requests_of_lists_have_their_faults_named() {
 }
 
 #[tokio::test]
-async fn v2_lists_what_a_prefix_begins() {
+async fn v2_lists_objects_and_folders_under_a_prefix() {
     let server = example().await;
     let first = v2(&server, json!({"with_delimiter": true, "limit": 2})).await.expect(200).json();
     assert_eq!(first["hasNext"], true);
@@ -200,7 +200,7 @@ async fn v2_lists_what_a_prefix_begins() {
     assert_eq!(shown(&none), "200 []");
 }
 
-/// Numbers without a pattern, the same in each run.
+/// Pseudorandom numbers with a fixed seed.
 struct Dice(u64);
 
 impl Dice {
@@ -216,12 +216,12 @@ impl Dice {
     }
 }
 
-/// The first entry of `rest`: up to its slash, which a folder keeps, or all of it.
+/// The first path segment of `rest`, with its slash if it is a folder.
 fn entry(rest: &str) -> &str {
     rest.split_inclusive('/').next().unwrap_or(rest)
 }
 
-/// The entries of a level as the contract has them, from all names: folders end in a slash.
+/// Reference model: the entries of one level, computed from all names. Folders end in a slash.
 fn model_v1(all: &BTreeSet<String>, prefix: &str, search: &str) -> Vec<String> {
     let folded = format!("{prefix}{search}").to_lowercase();
     let mut found: Vec<&String> =
@@ -251,18 +251,18 @@ fn model_v2(all: &BTreeSet<String>, prefix: &str, has_folders: bool) -> Vec<Stri
 }
 
 #[tokio::test]
-async fn lists_are_what_the_contract_makes_of_names() {
+async fn random_lists_match_the_reference_model() {
     let server = server().start().await;
     make_bucket(&server, &json!({"name": "b"})).await;
     let mut dice = Dice(20_261_122);
     let all: BTreeSet<String> = (0..400).map(|_| dice.name()).collect();
     make_objects(&server, "b", &all.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let entries = |answer: &Response| -> Vec<String> {
+    let entries = |response: &Response| -> Vec<String> {
         let shown = |entry: &Value| {
             let slash = if entry["id"].is_null() { "/" } else { "" };
             format!("{}{slash}", entry["name"].as_str().unwrap())
         };
-        answer.json().as_array().unwrap().iter().map(shown).collect()
+        response.json().as_array().unwrap().iter().map(shown).collect()
     };
     for _ in 0..60 {
         let mut prefix = dice.name();
@@ -286,18 +286,21 @@ async fn lists_are_what_the_contract_makes_of_names() {
             "{prefix:?} {search:?} from {from}"
         );
     }
-    // By a date, folders come first, and differ by case.
+    // Sorted by a date, folders come first and are case-sensitive.
     let by_date = json!({"prefix": "AB", "limit": 1000, "sortBy": {"column": "created_at"}});
     let found = entries(&v1(&server, by_date).await);
     let below =
         all.iter().filter(|name| name.to_lowercase().starts_with("ab/")).map(|name| name.split_at(3).1);
     let (folders, files): (BTreeSet<&str>, BTreeSet<&str>) =
         below.map(entry).partition(|entry| entry.ends_with('/'));
-    assert!(folders.len() > 3 && files.len() > 3, "the names are a test: {folders:?} {files:?}");
-    // The same name may be in `ab/` and in `AB/`.
+    assert!(
+        folders.len() > 3 && files.len() > 3,
+        "too few random names for this test: {folders:?} {files:?}"
+    );
+    // `ab/` and `AB/` may contain the same name.
     let mut shown_files: Vec<String> = found[folders.len()..].to_vec();
     shown_files.dedup();
-    // Folders are sorted by their names, which have no slash.
+    // Folders are sorted by name, without the slash.
     let mut folders: Vec<&str> = folders.into_iter().collect();
     folders.sort_by_key(|folder| folder.trim_end_matches('/'));
     assert_eq!(found[..folders.len()], folders);
@@ -320,7 +323,7 @@ async fn lists_are_what_the_contract_makes_of_names() {
     }
 }
 
-/// The names of all pages of v2. Within a page folders come before objects.
+/// The names on all pages of v2. Within a page folders come before objects.
 async fn pages(server: &Basalt, mut body: Value) -> Vec<String> {
     let mut found = Vec::new();
     loop {
@@ -334,14 +337,14 @@ async fn pages(server: &Basalt, mut body: Value) -> Vec<String> {
             return found;
         }
         body["cursor"] = page["nextCursor"].clone();
-        // The cursor decides about the order.
+        // The order comes from the cursor.
         body["sortBy"] = json!({"column": "name"});
         assert!(found.len() < 5000, "pages do not end");
     }
 }
 
 #[tokio::test]
-async fn pages_by_date_lose_nothing_at_one_microsecond() {
+async fn pages_by_date_include_equal_timestamps() {
     let server = server().start().await;
     make_bucket(&server, &json!({"name": "b"})).await;
     server
@@ -371,7 +374,7 @@ async fn pages_by_date_lose_nothing_at_one_microsecond() {
 }
 
 #[tokio::test]
-async fn policies_decide_what_is_listed() {
+async fn lists_contain_only_visible_objects() {
     let server = example().await;
     server
         .sql(&format!("update storage.objects set owner_id = '{STRANGER}' where name like 'folder/%'"))
@@ -407,7 +410,7 @@ async fn policies_decide_what_is_listed() {
 }
 
 #[tokio::test]
-async fn a_list_looks_at_entries_and_not_below_folders() {
+async fn list_skips_the_contents_of_folders() {
     let server = server().expect_log("PostgreSQL refused a statement").start().await;
     make_bucket(&server, &json!({"name": "counted"})).await;
     server
@@ -432,7 +435,7 @@ async fn a_list_looks_at_entries_and_not_below_folders() {
         let found = list(path, &body).await;
         assert_eq!(found.split_whitespace().count(), 22, "{path} {body}: {found}");
     }
-    // The policy counts: this one looks at more.
+    // The policy limits the rows that a statement may read; a flat list reads more.
     assert_eq!(
         list(v2, &json!({})).await,
         "500 500 | DatabaseError | database error, code: P0001 | DatabaseError"

@@ -1,4 +1,4 @@
-//! Reading objects: who may, what comes, which part of it (storage.md §3.6, §3.7, §4.6, §5.1).
+//! Downloads: access, headers, ranges (storage.md §3.6, §3.7, §4.6, §5.1).
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -20,7 +20,7 @@ const BUCKETS: &str = "insert into storage.buckets (id, name, public) values
 create policy owners on storage.objects for select to authenticated
   using (owner_id = (select auth.jwt()->>'sub'))";
 
-/// A server with objects that were put there without uploading them.
+/// A server whose objects were stored directly, without uploads.
 pub(super) struct Shelf {
     pub(super) server: Basalt,
     store: BlobStore,
@@ -86,7 +86,7 @@ impl Shelf {
     }
 
     pub(super) fn request(&self, method: Method, path: &str) -> Request {
-        // Without a key: images in a page bring none.
+        // Without an API key, like an image in a web page.
         Request::new(method, self.server.url(&format!("/storage/v1{path}")))
     }
 }
@@ -104,18 +104,18 @@ fn token(server: &Basalt, claims: &Value) -> String {
     encode(&Header::default(), claims, &EncodingKey::from_secret(server.jwt_secret().as_bytes())).unwrap()
 }
 
-/// Status and, of an error, its code.
-pub(super) fn outcome(answer: &Response) -> String {
-    let status = answer.status.as_u16();
+/// The status, and the code of an error.
+pub(super) fn outcome(response: &Response) -> String {
+    let status = response.status.as_u16();
     if status < 400 {
         return status.to_string();
     }
-    assert_eq!(answer.header("content-type"), "application/json", "{}", answer.text());
-    format!("{status} {}", answer.json()["code"].as_str().unwrap())
+    assert_eq!(response.header("content-type"), "application/json", "{}", response.text());
+    format!("{status} {}", response.json()["code"].as_str().unwrap())
 }
 
 #[tokio::test]
-async fn policies_decide_who_reads_a_private_bucket_and_nobody_in_a_public_one() {
+async fn private_bucket_applies_policies_public_one_does_not() {
     let shelf = Shelf::new().await;
     for bucket in ["secret", "open"] {
         shelf.put(bucket, "a.txt", "0123456789", json!({})).await;
@@ -135,19 +135,19 @@ async fn policies_decide_who_reads_a_private_bucket_and_nobody_in_a_public_one()
             for (_, token) in &callers {
                 let with =
                     |request: Request| token.iter().fold(request, |request, token| request.bearer(token));
-                let answer = with(shelf.get(&path)).send().await;
+                let response = with(shelf.get(&path)).send().await;
                 let head = with(shelf.request(Method::HEAD, &path)).send().await;
-                assert_eq!((head.status, head.body.len()), (answer.status, 0), "{path}");
-                if answer.status.is_success() && !door.starts_with("info") {
-                    assert_eq!(answer.text(), "0123456789", "{path}");
+                assert_eq!((head.status, head.body.len()), (response.status, 0), "{path}");
+                if response.status.is_success() && !door.starts_with("info") {
+                    assert_eq!(response.text(), "0123456789", "{path}");
                 }
-                outcomes.push(outcome(&answer));
+                outcomes.push(outcome(&response));
             }
             let before: &mut Vec<Vec<String>> = seen.entry(key).or_default();
             before.push(outcomes);
         }
     }
-    let row = |words: [&str; 5]| words.map(str::to_owned).to_vec();
+    let row = |expected: [&str; 5]| expected.map(str::to_owned).to_vec();
     let (no_bucket, no_key) = ("400 NoSuchBucket", "400 NoSuchKey");
     let (no_token, bad_token) = ("400 InvalidRequest", "400 AccessDenied");
     for (key, either, authenticated, public) in [
@@ -178,7 +178,7 @@ async fn policies_decide_who_reads_a_private_bucket_and_nobody_in_a_public_one()
 }
 
 #[tokio::test]
-async fn policies_that_fail_are_asked_in_private_buckets_only() {
+async fn public_bucket_does_not_evaluate_policies() {
     let shelf = Shelf::new().await;
     for bucket in ["secret", "open"] {
         shelf.put(bucket, "a.txt", "a", json!({})).await;
@@ -199,7 +199,7 @@ async fn policies_that_fail_are_asked_in_private_buckets_only() {
         .await;
     assert_eq!(of("/object/open/a.txt", &shelf.user(OWNER)).await, "200");
     assert_eq!(of("/object/secret/a.txt", &shelf.user(OWNER)).await, "500 DatabaseError");
-    // The settings that policies read.
+    // The settings that policies read are set.
     shelf
         .server
         .database()
@@ -219,7 +219,7 @@ async fn policies_that_fail_are_asked_in_private_buckets_only() {
 }
 
 #[tokio::test]
-async fn a_download_has_the_headers_of_its_row() {
+async fn download_headers_come_from_the_row() {
     let shelf = Shelf::new().await;
     shelf.put("open", "a.txt", "0123456789", json!({"xRobotsTag": "noindex"})).await;
     shelf
@@ -235,7 +235,7 @@ async fn a_download_has_the_headers_of_its_row() {
         )
         .await;
     let whole = shelf.get("/object/public/open/a.txt").send().await.expect(200);
-    let of = |answer: &Response| {
+    let of = |response: &Response| {
         let names = [
             "content-type",
             "content-length",
@@ -250,7 +250,7 @@ async fn a_download_has_the_headers_of_its_row() {
             "x-content-type-options",
             "content-security-policy",
         ];
-        names.map(|name| answer.header(name).to_owned())
+        names.map(|name| response.header(name).to_owned())
     };
     let expected = [
         "text/plain",
@@ -269,9 +269,9 @@ async fn a_download_has_the_headers_of_its_row() {
     assert_eq!(of(&whole), expected);
     let head = shelf.request(Method::HEAD, "/object/public/open/a.txt").header("range", "bytes=0-3");
     let head = head.header("if-none-match", "*").send().await.expect(200);
-    assert_eq!(of(&head), expected, "HEAD tells of the whole, whatever else was asked");
+    assert_eq!(of(&head), expected, "HEAD ignores ranges and conditions");
 
-    // What a browser would render is text, or has no rights to the origin of the API.
+    // HTML is served as text; other active content is sandboxed from the API's origin.
     let page = shelf.get("/object/public/open/page").send().await.expect(200);
     assert_eq!(
         (page.header("content-type"), page.header("x-content-type-options")),
@@ -310,13 +310,13 @@ async fn a_download_has_the_headers_of_its_row() {
         ),
         ("?other", ""),
     ] {
-        let answer = shelf.get(&format!("/object/public/open/a.txt{query}")).send().await.expect(200);
-        assert_eq!(answer.header("content-disposition"), expected, "{query}");
+        let response = shelf.get(&format!("/object/public/open/a.txt{query}")).send().await.expect(200);
+        assert_eq!(response.header("content-disposition"), expected, "{query}");
     }
 }
 
 #[tokio::test]
-async fn a_client_that_has_it_is_told_so_and_one_that_wants_a_part_gets_it() {
+async fn conditional_and_range_requests_are_honoured() {
     let shelf = Shelf::new().await;
     shelf.put("open", "a.txt", "0123456789", json!({})).await;
     shelf.put("open", "empty", "", json!({})).await;
@@ -343,15 +343,19 @@ async fn a_client_that_has_it_is_told_so_and_one_that_wants_a_part_gets_it() {
         (vec![("range", "bytes=0-3"), ("if-range", "\"e0\"")], 200),
         (vec![("range", "bytes=0-3"), ("if-range", date)], 206),
     ] {
-        let answer = of(&headers).await.expect(status);
+        let response = of(&headers).await.expect(status);
         let length = match status {
             304 => 0,
             206 => 4,
             _ => 10,
         };
-        assert_eq!(answer.body.len(), length, "{headers:?}");
-        assert_eq!((answer.header("etag"), answer.header("last-modified")), ("\"e1\"", date), "{headers:?}");
-        assert_eq!(answer.header("cache-control"), "max-age=3600", "{headers:?}");
+        assert_eq!(response.body.len(), length, "{headers:?}");
+        assert_eq!(
+            (response.header("etag"), response.header("last-modified")),
+            ("\"e1\"", date),
+            "{headers:?}"
+        );
+        assert_eq!(response.header("cache-control"), "max-age=3600", "{headers:?}");
     }
     for (range, text, content_range) in [
         ("bytes=0-3", "0123", "bytes 0-3/10"),
@@ -361,32 +365,32 @@ async fn a_client_that_has_it_is_told_so_and_one_that_wants_a_part_gets_it() {
         ("bytes=-3", "789", "bytes 7-9/10"),
         ("bytes=-30", "0123456789", "bytes 0-9/10"),
     ] {
-        let answer = of(&[("range", range)]).await.expect(206);
+        let response = of(&[("range", range)]).await.expect(206);
         assert_eq!(
-            (answer.text().as_str(), answer.header("content-range")),
+            (response.text().as_str(), response.header("content-range")),
             (text, content_range),
             "{range}"
         );
-        assert_eq!(answer.header("content-length"), text.len().to_string(), "{range}");
+        assert_eq!(response.header("content-length"), text.len().to_string(), "{range}");
     }
     for range in ["bytes=10-", "bytes=5-4", "bytes=-0", "bytes=0-1,3-4", "lines=1-2", "bytes=a", ""] {
-        let answer = of(&[("range", range)]).await.expect(416);
-        assert_eq!(answer.header("content-range"), "bytes */10", "{range}");
+        let response = of(&[("range", range)]).await.expect(416);
+        assert_eq!(response.header("content-range"), "bytes */10", "{range}");
         let body = json!({"statusCode": "416", "error": "invalid_range", "message": "invalid range provided", "code": "InvalidRange"});
-        assert_eq!(answer.json(), body);
-        assert_eq!((answer.header("etag"), answer.header("cache-control")), ("", ""), "{range}");
+        assert_eq!(response.json(), body);
+        assert_eq!((response.header("etag"), response.header("cache-control")), ("", ""), "{range}");
     }
     let empty = shelf.get("/object/public/open/empty").header("range", "bytes=0-").send().await.expect(416);
     assert_eq!(empty.header("content-range"), "bytes */0");
 }
 
 #[tokio::test]
-async fn info_tells_what_the_row_has() {
+async fn info_returns_the_row_and_metadata() {
     let shelf = Shelf::new().await;
     shelf.put("secret", "dir/a.txt", "0123456789", json!({})).await;
-    let answer =
+    let response =
         shelf.get("/object/info/secret/dir/a.txt").bearer(&shelf.user(OWNER)).send().await.expect(200);
-    let mut body = answer.json();
+    let mut body = response.json();
     for name in ["id", "version"] {
         assert_eq!(body[name].as_str().map(str::len), Some(36), "{name}");
         body[name] = json!("…");
@@ -394,16 +398,16 @@ async fn info_tells_what_the_row_has() {
     let expected = r#"{"id":"…","name":"dir/a.txt","version":"…","bucket_id":"secret","size":10,"content_type":"text/plain","cache_control":"max-age=3600","etag":"\"e1\"","metadata":{"k":1},"last_modified":"2026-11-20T09:34:05.615Z","created_at":"2026-11-20T09:34:05.615Z"}"#;
     assert_eq!(body.to_string(), expected);
     assert_eq!(
-        ["etag", "last-modified", "cache-control"].map(|name| answer.header(name)),
+        ["etag", "last-modified", "cache-control"].map(|name| response.header(name)),
         ["\"e1\"", "Fri, 20 Nov 2026 09:30:55 GMT", "max-age=3600"]
     );
     let head = shelf.request(Method::HEAD, "/object/info/secret/dir/a.txt").bearer(&shelf.user(OWNER));
     assert_eq!(head.send().await.expect(200).header("content-length"), "10");
 }
 
-/// The app has a bucket that is called like a word of the routes (storage.md §5.1).
+/// The app has a bucket named like a route segment (storage.md §5.1).
 #[tokio::test]
-async fn a_bucket_may_have_the_name_of_a_word() {
+async fn bucket_named_like_a_route_segment_is_readable() {
     let shelf = Shelf::new().await;
     let words = "insert into storage.buckets (id, name, public) values
         ('public', 'public', false), ('info', 'info', true), ('logos', 'logos', true)";
@@ -419,26 +423,26 @@ async fn a_bucket_may_have_the_name_of_a_word() {
     }
     let owner = shelf.user(OWNER);
     for (path, token, expected) in [
-        // The route's own meaning.
+        // The route wins.
         ("/object/public/logos/l.png", None, "logos: l.png"),
         ("/object/public/logos/l.png", Some(&owner), "logos: l.png"),
         ("/object/public/public/l.png", None, "400 NoSuchBucket"),
         ("/object/authenticated/public/l.png", Some(&owner), "public: l.png"),
         ("/object/authenticated/public/shop/l.png", Some(&owner), "public: shop/l.png"),
         ("/object/public/info/shop/l.png", None, "info: shop/l.png"),
-        // No such bucket as the route means: the bucket called like the word, under its own rules.
+        // The route's bucket does not exist: the bucket named like the segment, with its own access rules.
         ("/object/public/shop/l.png", Some(&owner), "public: shop/l.png"),
         ("/object/public/shop/l.png", None, "400 NoSuchBucket"),
         ("/object/public/l.png", Some(&owner), "public: l.png"),
         ("/object/public/l.png", None, "400 NoSuchBucket"),
         ("/object/info/shop/l.png", None, "info: shop/l.png"),
-        // Neither.
+        // Neither bucket exists.
         ("/object/public/none/l.png", None, "400 NoSuchBucket"),
         ("/object/authenticated/none/l.png", Some(&owner), "400 NoSuchKey"),
     ] {
         let request = token.iter().fold(shelf.get(path), |request, token| request.bearer(token));
-        let answer = request.send().await;
-        let found = if answer.status == 200 { answer.text() } else { outcome(&answer) };
+        let response = request.send().await;
+        let found = if response.status == 200 { response.text() } else { outcome(&response) };
         assert_eq!(found, expected, "{path} {}", token.is_some());
     }
     let info = shelf.get("/object/info/public/shop/l.png").bearer(&owner).send().await.expect(200).json();
@@ -446,7 +450,7 @@ async fn a_bucket_may_have_the_name_of_a_word() {
 }
 
 #[tokio::test]
-async fn hostile_names_find_nothing_but_their_object() {
+async fn hostile_names_match_only_their_own_object() {
     let shelf = Shelf::new().await;
     std::fs::write(shelf.server.state_dir().join("storage").join("plain.txt"), "not an object").unwrap();
     shelf.put("open", "a b/ü%'\"\\.txt", "odd", json!({})).await;
@@ -477,8 +481,8 @@ async fn hostile_names_find_nothing_but_their_object() {
         ("open%20/a", "400 InvalidBucketName"),
         ("%E2%80%AEopen/a", "400 InvalidBucketName"),
     ] {
-        let answer = shelf.get(&format!("/object/public/{path}")).send().await;
-        let found = if answer.status == 200 { answer.text() } else { outcome(&answer) };
+        let response = shelf.get(&format!("/object/public/{path}")).send().await;
+        let found = if response.status == 200 { response.text() } else { outcome(&response) };
         assert_eq!(found, expected, "{path}");
     }
     let long = shelf.get(&format!("/object/public/open/{}", "a".repeat(2501))).send().await;
@@ -488,7 +492,7 @@ async fn hostile_names_find_nothing_but_their_object() {
 }
 
 #[tokio::test]
-async fn a_row_may_lie_about_its_bytes() {
+async fn row_with_wrong_size_or_no_blob_fails_cleanly() {
     let shelf = Shelf::new().await;
     let size = json!({"size": 10});
     shelf.row("open", "never stored", "v1", &size).await;
@@ -518,10 +522,10 @@ async fn a_row_may_lie_about_its_bytes() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_overwritten_after_it_was_found_is_found_again() {
+async fn download_retries_when_the_object_is_overwritten() {
     let shelf = Shelf::new().await;
     let old = shelf.put("secret", "a.txt", "old", json!({})).await;
-    // The policy shows the row as it was when the look-up began.
+    // The policy sleeps, so that the lookup returns the row from before the overwrite.
     let slow = "create function slow() returns boolean language plpgsql as $$ begin perform pg_sleep(2); return true; end $$;
         grant execute on function slow() to authenticated;
         drop policy owners on storage.objects;
@@ -532,15 +536,15 @@ async fn an_object_that_is_overwritten_after_it_was_found_is_found_again() {
     shelf.server.database().until_asleep("%storage.objects%").await;
     shelf.put("secret", "a.txt", "new bytes", json!({"eTag": "\"e2\""})).await;
     std::fs::remove_file(file(&shelf.server, old)).unwrap();
-    let answer = reading.await.unwrap().expect(200);
+    let response = reading.await.unwrap().expect(200);
     assert_eq!(
-        (answer.text().as_str(), answer.header("etag"), answer.header("content-length")),
+        (response.text().as_str(), response.header("etag"), response.header("content-length")),
         ("new bytes", "\"e2\"", "9")
     );
 }
 
 #[tokio::test]
-async fn bytes_flow_without_a_connection_to_the_database() {
+async fn download_holds_no_database_connection() {
     let builder = Basalt::builder().only("storage").config("database.pool_size", "1");
     let shelf = Shelf::of(builder.start().await).await;
     let bytes: Vec<u8> = (0..20 * 1024 * 1024_u32).map(|at| (at / 7).to_le_bytes()[0]).collect();

@@ -1,4 +1,4 @@
-//! Resumable uploads (storage.md §3.15): what each request answers, what stays of broken ones, and who may do what.
+//! Resumable uploads (storage.md §3.15): responses, interrupted uploads and access.
 
 use std::io;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use futures_util::{StreamExt as _, stream};
 use http::Method;
 use serde_json::json;
 
-use super::traces::{intents, until, until_nothing_is_left};
+use super::traces::{intents, until, until_no_partial_uploads};
 use super::{OWNER, STRANGER, make_bucket, request, server, service, token};
 
 const BODY_TYPE: &str = "application/offset+octet-stream";
 const ROOT: &str = "/upload/resumable";
 
-/// `Upload-Metadata` of these pairs.
+/// Encodes `Upload-Metadata`.
 fn metadata(pairs: &[(&str, &str)]) -> String {
     let encoded = pairs.iter().map(|(key, value)| format!("{key} {}", STANDARD.encode(value)));
     encoded.collect::<Vec<_>>().join(",")
@@ -33,7 +33,7 @@ fn create(server: &Basalt, token: &str, key: &str, length: usize) -> Request {
         .header("upload-metadata", &metadata(&[("bucketName", "b"), ("objectName", key)]))
 }
 
-/// The path of an upload within the service, by its `Location`.
+/// The path of an upload within the service, from its `Location`.
 fn path(server: &Basalt, created: &Response) -> String {
     let location = created.header("location");
     location.strip_prefix(&server.url("/storage/v1")).unwrap().to_owned()
@@ -48,7 +48,6 @@ fn patch(server: &Basalt, token: &str, path: &str, offset: usize, bytes: impl In
     request.header("content-type", BODY_TYPE).header("upload-offset", &offset.to_string()).body(bytes)
 }
 
-/// Status and text.
 fn shown(response: &Response) -> String {
     format!("{} {}", response.status.as_u16(), response.text().trim_end())
 }
@@ -64,7 +63,7 @@ async fn content(server: &Basalt, key: &str) -> Bytes {
 }
 
 #[tokio::test]
-async fn bytes_in_pieces_become_one_object() {
+async fn pieces_become_one_object() {
     let server = with_bucket().await;
     let owner = token(&server, OWNER);
     let given = [
@@ -102,24 +101,24 @@ async fn bytes_in_pieces_become_one_object() {
     assert_eq!(last.header("upload-offset"), "11");
     assert_eq!(last.header("tus-complete"), "1");
 
-    let answer = service(&server, Method::GET, "/object/b/dir/a%20b.txt").send().await.expect(200);
-    assert_eq!(answer.text(), "hello world");
-    assert_eq!(answer.header("content-type"), "text/plain");
-    assert_eq!(answer.header("cache-control"), "max-age=60");
-    assert!(answer.header("etag").ends_with("-4\""), "{}", answer.header("etag"));
+    let response = service(&server, Method::GET, "/object/b/dir/a%20b.txt").send().await.expect(200);
+    assert_eq!(response.text(), "hello world");
+    assert_eq!(response.header("content-type"), "text/plain");
+    assert_eq!(response.header("cache-control"), "max-age=60");
+    assert!(response.header("etag").ends_with("-4\""), "{}", response.header("etag"));
     let row = "select owner_id || ' ' || user_metadata::text from storage.objects";
     assert_eq!(server.database().value(row).await, format!("{OWNER} {{\"a\": 1}}"));
-    // For a client that did not hear of the end.
+    // A client that missed the last response can repeat the request.
     let asked = head(&server, &owner, &path).send().await.expect(200);
     assert_eq!(asked.header("upload-offset"), "11");
     let ended = tus(request(&server, Method::DELETE, &path).bearer(&owner)).header("x-upsert", "true");
     assert_eq!(shown(&ended.send().await), "400 Cannot terminate an already completed upload");
     assert_eq!(server.database().count("storage.tus_upload_parts").await, 0);
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }
 
 #[tokio::test]
-async fn the_first_bytes_may_come_with_the_post_and_the_length_later() {
+async fn post_accepts_first_bytes_and_a_deferred_length() {
     let server = with_bucket().await;
     let owner = token(&server, OWNER);
     let whole = create(&server, &owner, "whole", 5).header("content-type", BODY_TYPE).body("12345");
@@ -138,8 +137,8 @@ async fn the_first_bytes_may_come_with_the_post_and_the_length_later() {
     let deferred = create(&server, &owner, "deferred", 0).without("upload-length");
     let deferred = deferred.header("upload-defer-length", "1").send().await.expect(201);
     let path = path(&server, &deferred);
-    let asked = head(&server, &owner, &path).send().await.expect(200);
-    assert_eq!((asked.header("upload-defer-length"), asked.header("upload-length")), ("1", ""));
+    let response = head(&server, &owner, &path).send().await.expect(200);
+    assert_eq!((response.header("upload-defer-length"), response.header("upload-length")), ("1", ""));
     patch(&server, &owner, &path, 0, "123").send().await.expect(204);
     let short = patch(&server, &owner, &path, 3, "").header("upload-length", "2").send().await;
     assert_eq!(shown(&short), "400 Invalid upload-length");
@@ -149,7 +148,7 @@ async fn the_first_bytes_may_come_with_the_post_and_the_length_later() {
 }
 
 #[tokio::test]
-async fn what_came_before_the_client_left_is_kept() {
+async fn bytes_received_before_a_disconnect_are_kept() {
     let server = with_bucket().await;
     let owner = token(&server, OWNER);
     let piece = Bytes::from(vec![b'x'; 64 * 1024]);
@@ -164,20 +163,20 @@ async fn what_came_before_the_client_left_is_kept() {
     };
     let _broken = patch(&server, &owner, &path, 0, "").stream(leaves).await.unwrap_err();
     let mut offset = 0;
-    until("the bytes that came are kept", async || {
-        let asked = head(&server, &owner, &path).send().await.expect(200);
-        asked.header("upload-offset").parse::<usize>().unwrap() == piece.len() * 2
+    until("the received bytes are kept", async || {
+        let response = head(&server, &owner, &path).send().await.expect(200);
+        response.header("upload-offset").parse::<usize>().unwrap() == piece.len() * 2
     })
     .await;
     offset += piece.len() * 2;
     let last = patch(&server, &owner, &path, offset, piece).send().await.expect(204);
     assert_eq!(last.header("tus-complete"), "1");
     assert_eq!(content(&server, "k").await, vec![b'x'; length]);
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }
 
 #[tokio::test]
-async fn a_second_request_takes_over_from_one_that_hangs() {
+async fn new_request_takes_over_from_a_stalled_one() {
     let server = with_bucket().await;
     let owner = token(&server, OWNER);
     let begun = Bytes::from(vec![b'x'; 64 * 1024]);
@@ -185,11 +184,11 @@ async fn a_second_request_takes_over_from_one_that_hangs() {
     let hanging = stream::iter([Ok::<_, io::Error>(begun.clone())]).chain(stream::pending());
     let hanging = tokio::spawn(patch(&server, &owner, &path, 0, "").stream(hanging));
     until("the first request writes", async || intents(&server).await == 1).await;
-    let asked = head(&server, &owner, &path).send().await.expect(200);
+    let response = head(&server, &owner, &path).send().await.expect(200);
     let stopped = hanging.await.unwrap().unwrap().whole().await.unwrap();
     assert_eq!(shown(&stopped), "400 Request aborted due to lock acquired");
-    // What had come by then.
-    let offset: usize = asked.header("upload-offset").parse().unwrap();
+    // The number of bytes received by then.
+    let offset: usize = response.header("upload-offset").parse().unwrap();
     assert!(offset <= begun.len(), "{offset}");
     let rest = vec![b'x'; 2 * begun.len() - offset];
     patch(&server, &owner, &path, offset, rest).send().await.expect(204);
@@ -197,15 +196,15 @@ async fn a_second_request_takes_over_from_one_that_hangs() {
 }
 
 #[tokio::test]
-async fn an_upload_goes_on_after_a_restart_and_ends_with_its_time() {
+async fn upload_survives_a_restart_and_expires() {
     let mut server = with_bucket().await;
     let owner = token(&server, OWNER);
     let kept = path(&server, &create(&server, &owner, "k", 10).send().await.expect(201));
     patch(&server, &owner, &kept, 0, "12345").send().await.expect(204);
     server.kill();
     server.start_again().await;
-    let asked = head(&server, &owner, &kept).send().await.expect(200);
-    assert_eq!(asked.header("upload-offset"), "5");
+    let response = head(&server, &owner, &kept).send().await.expect(200);
+    assert_eq!(response.header("upload-offset"), "5");
     patch(&server, &owner, &kept, 5, "67890").send().await.expect(204);
     assert_eq!(content(&server, "k").await, "1234567890");
 
@@ -221,7 +220,7 @@ async fn an_upload_goes_on_after_a_restart_and_ends_with_its_time() {
     server.database().admin_sql(past).await;
     let late = patch(&server, &owner, &expired, 5, "67890").send().await;
     assert_eq!(shown(&late), "410 The file for this url no longer exists");
-    // The sweep at the start takes its row and bytes.
+    // The sweep at startup removes its row and bytes.
     server.kill();
     server.start_again().await;
     until("the expired upload is swept", async || {
@@ -229,11 +228,11 @@ async fn an_upload_goes_on_after_a_restart_and_ends_with_its_time() {
         server.database().admin_sql(left).await[0][0].as_deref() == Some("0")
     })
     .await;
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }
 
 #[tokio::test]
-async fn each_refusal_has_its_status_and_text() {
+async fn invalid_requests_get_specific_errors() {
     let server = with_bucket().await;
     make_bucket(
         &server,
@@ -294,24 +293,24 @@ async fn each_refusal_has_its_status_and_text() {
     ] {
         assert_eq!(shown(&request.send().await), expected);
     }
-    let asked = head(&server, &owner, &path).send().await.expect(200);
-    assert_eq!(asked.header("upload-offset"), "0", "a refused piece leaves nothing");
+    let response = head(&server, &owner, &path).send().await.expect(200);
+    assert_eq!(response.header("upload-offset"), "0", "a rejected piece stores nothing");
     // Token errors come before the protocol, as JSON.
     let stale = create(&server, "no.token.here", "k", 5).send().await.expect(400);
     assert_eq!(stale.json()["error"], "Unauthorized");
     let get = tus(request(&server, Method::GET, &path).bearer(&owner)).send().await;
     assert_eq!(get.status, 404);
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }
 
 #[tokio::test]
-async fn policies_and_existing_objects_are_looked_at_by_each_request() {
+async fn each_request_checks_policies_and_existing_object() {
     let server = with_bucket().await;
     let (owner, stranger) = (token(&server, OWNER), token(&server, STRANGER));
     let visitor = create(&server, server.publishable_key(), "k", 5).send().await;
-    assert_eq!(visitor.status, 400, "a publishable key is no token: {}", visitor.text());
+    assert_eq!(visitor.status, 400, "a publishable key is not a token: {}", visitor.text());
     let path = path(&server, &create(&server, &owner, "k", 5).send().await.expect(201));
-    // The object appears meanwhile; only x-upsert goes on.
+    // The object is created meanwhile; only a request with x-upsert continues.
     service(&server, Method::POST, "/object/b/k").body("old").send().await.expect(200);
     let duplicate = patch(&server, &owner, &path, 0, "12345").send().await;
     assert_eq!(shown(&duplicate), "409 The resource already exists");
@@ -322,14 +321,14 @@ async fn policies_and_existing_objects_are_looked_at_by_each_request() {
     let again = create(&server, &owner, "own", 3).header("x-upsert", "true").send().await.expect(201);
     let path = self::path(&server, &again);
     let refused = patch(&server, &owner, &path, 0, "new").send().await;
-    assert_eq!(shown(&refused), "409 The resource already exists", "each request says x-upsert");
+    assert_eq!(shown(&refused), "409 The resource already exists", "x-upsert is required on each request");
     patch(&server, &owner, &path, 0, "new").header("x-upsert", "true").send().await.expect(204);
     assert_eq!(content(&server, "own").await, "new");
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }
 
 #[tokio::test]
-async fn a_signed_upload_url_writes_its_path_alone() {
+async fn signed_upload_url_is_limited_to_its_path() {
     let server = with_bucket().await;
     let owner = token(&server, OWNER);
     let sign = request(&server, Method::POST, "/object/upload/sign/b/k").bearer(&owner).send().await;
@@ -364,7 +363,7 @@ async fn a_signed_upload_url_writes_its_path_alone() {
 }
 
 #[tokio::test]
-async fn only_its_user_continues_an_upload() {
+async fn upload_can_be_continued_only_by_its_user() {
     let server = with_bucket().await;
     let (owner, stranger) = (token(&server, OWNER), token(&server, STRANGER));
     // Both may create any object of the bucket, so that the policies refuse neither.
@@ -382,15 +381,15 @@ async fn only_its_user_continues_an_upload() {
     for request in [with_length(2), with_length(7), patch(&server, &stranger, &path, 2, "x"), delete] {
         assert_eq!(shown(&request.send().await), refused);
     }
-    let asked = head(&server, &stranger, &path).send().await.expect(403);
-    assert_eq!((asked.header("upload-offset"), asked.header("upload-metadata")), ("", ""));
-    let asked = head(&server, server.anon_key(), &path).send().await.expect(403);
-    assert_eq!(asked.header("upload-offset"), "");
+    let response = head(&server, &stranger, &path).send().await.expect(403);
+    assert_eq!((response.header("upload-offset"), response.header("upload-metadata")), ("", ""));
+    let response = head(&server, server.anon_key(), &path).send().await.expect(403);
+    assert_eq!(response.header("upload-offset"), "");
 
-    // The user's next token, as after a refresh.
+    // A new token of the same user, as after a refresh.
     let refreshed = server.token(&json!({"role": "authenticated", "sub": OWNER, "exp": 4_102_444_801_u32}));
-    let asked = head(&server, &refreshed, &path).send().await.expect(200);
-    assert_eq!((asked.header("upload-offset"), asked.header("upload-defer-length")), ("2", "1"));
+    let response = head(&server, &refreshed, &path).send().await.expect(200);
+    assert_eq!((response.header("upload-offset"), response.header("upload-defer-length")), ("2", "1"));
     patch(&server, &refreshed, &path, 2, "3").header("upload-length", "4").send().await.expect(204);
     // A user who may no longer create the object cannot continue the upload either.
     server.sql("drop policy anyone on storage.objects; drop policy owners on storage.objects").await;
@@ -400,31 +399,31 @@ async fn only_its_user_continues_an_upload() {
     server.sql(anyone).await;
     patch(&server, &refreshed, &path, 3, "4").send().await.expect(204);
     assert_eq!(content(&server, "k").await, "1234");
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }
 
 #[tokio::test]
-async fn a_client_has_a_bounded_number_of_unfinished_uploads() {
+async fn unfinished_uploads_are_limited_per_user() {
     const MOST: usize = 64;
     let server = with_bucket().await;
     let (owner, stranger) = (token(&server, OWNER), token(&server, STRANGER));
     let begun: Vec<_> =
         (0..MOST + 16).map(|key| tokio::spawn(create(&server, &owner, &key.to_string(), 5).send())).collect();
     let (mut paths, mut refused) = (Vec::new(), 0);
-    for answer in begun {
-        let answer = answer.await.unwrap();
-        if answer.status == 201 {
-            paths.push(path(&server, &answer));
+    for response in begun {
+        let response = response.await.unwrap();
+        if response.status == 201 {
+            paths.push(path(&server, &response));
         } else {
-            let words = "429 Too many unfinished uploads: finish or delete one, or wait until one expires";
-            assert_eq!(shown(&answer), words);
+            let expected = "429 Too many unfinished uploads: finish or delete one, or wait until one expires";
+            assert_eq!(shown(&response), expected);
             refused += 1;
         }
     }
     assert_eq!((paths.len(), refused), (MOST, 16));
     create(&server, &stranger, "theirs", 5).send().await.expect(201);
     create(&server, server.service_key(), "trusted", 5).send().await.expect(201);
-    // An upload that ends makes room for another, either way.
+    // A finished or deleted upload frees a slot.
     patch(&server, &owner, &paths[0], 0, "12345").send().await.expect(204);
     tus(request(&server, Method::DELETE, &paths[1]).bearer(&owner)).send().await.expect(204);
     for (key, status) in [("one", 201), ("two", 201), ("three", 429)] {
@@ -433,7 +432,7 @@ async fn a_client_has_a_bounded_number_of_unfinished_uploads() {
 }
 
 #[tokio::test]
-async fn a_signed_url_continues_its_users_uploads_alone() {
+async fn signed_url_continues_only_its_users_uploads() {
     let server = with_bucket().await;
     server.sql("create policy anyone on storage.objects for insert to authenticated with check (true)").await;
     let mut signatures = Vec::new();
@@ -450,15 +449,16 @@ async fn a_signed_url_continues_its_users_uploads_alone() {
         let piece = tus(request(&server, Method::PATCH, &path)).header("upload-offset", "0").body("12");
         piece.header("content-type", BODY_TYPE).header("x-signature", signature)
     };
-    let asked = tus(request(&server, Method::HEAD, &path)).header("x-signature", &signatures[2]).send().await;
-    assert_eq!((asked.status.as_u16(), asked.header("upload-offset")), (403, ""));
+    let response =
+        tus(request(&server, Method::HEAD, &path)).header("x-signature", &signatures[2]).send().await;
+    assert_eq!((response.status.as_u16(), response.header("upload-offset")), (403, ""));
     assert_eq!(shown(&piece(&signatures[2]).send().await), "403 new row violates row-level security policy");
     piece(&signatures[1]).send().await.expect(204);
     assert_eq!(content(&server, "k").await, "12");
 }
 
 #[tokio::test]
-async fn browsers_may_and_the_address_is_the_one_that_clients_reach() {
+async fn options_works_and_location_uses_the_public_url() {
     let server =
         Basalt::builder().variable("BASALT_SERVER_PUBLIC_URL", "https://files.example.org").start().await;
     make_bucket(&server, &json!({"name": "b"})).await;
@@ -486,8 +486,8 @@ async fn browsers_may_and_the_address_is_the_one_that_clients_reach() {
     for name in ["authorization", "upload-offset", "tus-resumable", "x-signature", "x-client-info"] {
         assert!(allowed == "*" || allowed.contains(name), "{name}: {allowed}");
     }
-    let answer = create(&server, server.service_key(), "k", 1).header("origin", "https://app.example.org");
-    let exposed = answer.send().await.header("access-control-expose-headers").to_lowercase();
+    let response = create(&server, server.service_key(), "k", 1).header("origin", "https://app.example.org");
+    let exposed = response.send().await.header("access-control-expose-headers").to_lowercase();
     for name in ["location", "upload-offset", "upload-expires", "tus-resumable", "upload-length"] {
         assert!(exposed.contains(name), "{name}: {exposed}");
     }

@@ -1,4 +1,4 @@
-//! Which policies each operation needs (storage.md §4.6), and what policies and triggers are shown (§4.7).
+//! The policies that each operation requires (storage.md §4.6), and what policies and triggers see (§4.7).
 
 use basalt_testkit::{Basalt, Request, Response};
 use http::Method;
@@ -14,27 +14,30 @@ const NO_KEY: &str = "NoSuchKey Object not found";
 const DENIED: &str = "AccessDenied new row violates row-level security policy";
 const HIDDEN: &str = "AccessDenied Access denied";
 const EXISTS: &str = "KeyAlreadyExists The resource already exists";
+const OK: &str = "200";
+const NOTHING: &str = "200 []";
 
-/// One policy for each command that is in `subset`.
-async fn install(server: &Basalt, subset: [bool; 4]) {
-    let clauses = [
-        ("select", format!("using ({OWNS})")),
-        ("insert", format!("with check ({OWNS})")),
-        ("update", format!("using ({OWNS}) with check ({OWNS})")),
-        ("delete", format!("using ({OWNS})")),
-    ];
-    for (is_given, (command, clause)) in subset.into_iter().zip(clauses) {
+const COMMANDS: [&str; 4] = ["select", "insert", "update", "delete"];
+
+/// Installs the policies of the chosen commands and drops the others.
+async fn install(server: &Basalt, is_installed: [bool; 4]) {
+    for (command, is_installed) in COMMANDS.into_iter().zip(is_installed) {
         server.sql(&format!("drop policy if exists may_{command} on storage.objects")).await;
-        if is_given {
+        let clauses = match command {
+            "insert" => format!("with check ({OWNS})"),
+            "update" => format!("using ({OWNS}) with check ({OWNS})"),
+            _ => format!("using ({OWNS})"),
+        };
+        if is_installed {
             let create = format!(
-                "create policy may_{command} on storage.objects for {command} to authenticated {clause}"
+                "create policy may_{command} on storage.objects for {command} to authenticated {clauses}"
             );
             server.sql(&create).await;
         }
     }
 }
 
-/// The objects `own` and `other`, with the bytes of the object `seed`.
+/// Resets the objects to `seed`, `own` and `other`, all with the blob of `seed`.
 async fn make_objects(server: &Basalt) {
     let sql = format!(
         "begin; set local storage.allow_delete_query = 'true';
@@ -47,141 +50,105 @@ async fn make_objects(server: &Basalt) {
     server.database().admin_sql(&sql).await;
 }
 
-/// `done`, or the error's code and message.
+/// The body of a request.
+#[derive(Clone, Copy, Debug)]
+enum Body {
+    Bytes,
+    EmptyJson,
+    /// Source and destination key of a move or copy in bucket `b`.
+    FromTo(&'static str, &'static str),
+    Prefixes(&'static [&'static str]),
+}
+use Body::{Bytes, EmptyJson, FromTo, Prefixes};
+
+/// Sends `METHOD /path`, or `METHOD /path x-upsert`, to the storage service.
+async fn send(server: &Basalt, token: &str, call: &str, body: Body) -> Response {
+    let mut expected = call.split_whitespace();
+    let (method, path) = (expected.next().unwrap(), expected.next().unwrap());
+    let mut request: Request = request(server, method.parse().unwrap(), path).bearer(token);
+    if expected.next() == Some("x-upsert") {
+        request = request.header("x-upsert", "true");
+    }
+    let request = match body {
+        Bytes => request.body("content"),
+        EmptyJson => request.json(&json!({})),
+        FromTo(from, to) => request.json(&json!({"bucketId": "b", "sourceKey": from, "destinationKey": to})),
+        Prefixes(keys) => request.json(&json!({"prefixes": keys})),
+    };
+    request.send().await
+}
+
+/// `200`, `200 []`, or the error's code and message.
 fn outcome(response: &Response) -> String {
     if response.status == 200 {
-        return if response.text() == "[]" { "nothing".to_owned() } else { "done".to_owned() };
+        return if response.text() == "[]" { "200 []".to_owned() } else { OK.to_owned() };
     }
     let body = response.json();
     format!("{} {}", body["code"].as_str().unwrap(), body["message"].as_str().unwrap())
 }
 
+/// A call and its body, the error for each missing policy (the first that applies counts), and the response when none is missing.
+type Case = (&'static str, Body, &'static [(&'static str, &'static str)], &'static str);
+
+/// Calls by `OWNER`. The object `own` belongs to `OWNER`, `other` to another user, and `new` does not exist. Each policy allows
+/// its command on the caller's own objects.
+#[rustfmt::skip]
+const CASES: [Case; 21] = [
+    // call                                  body                     without this policy: error                    otherwise
+    ("POST /object/b/new",                   Bytes,                   &[("insert", DENIED)],                        OK),
+    ("POST /object/b/own",                   Bytes,                   &[("insert", DENIED)],                        EXISTS),
+    ("POST /object/b/other",                 Bytes,                   &[("insert", DENIED)],                        EXISTS),
+    ("POST /object/b/new x-upsert",          Bytes,                   &[("select", DENIED), ("insert", DENIED)],    OK),
+    ("PUT /object/b/new",                    Bytes,                   &[("select", DENIED), ("insert", DENIED)],    OK),
+    ("POST /object/b/own x-upsert",          Bytes,                   UPSERT,                                       OK),
+    ("PUT /object/b/own",                    Bytes,                   UPSERT,                                       OK),
+    ("POST /object/b/other x-upsert",        Bytes,                   &[],                                          DENIED),
+    ("POST /object/upload/sign/b/new",       EmptyJson,               &[("insert", DENIED)],                        OK),
+    ("POST /object/upload/sign/b/own x-upsert",   EmptyJson,          UPSERT,                                       OK),
+    ("POST /object/upload/sign/b/other x-upsert", EmptyJson,          &[],                                          DENIED),
+    ("POST /object/move",                    FromTo("own", "new"),    &[("select", NO_KEY), ("update", NO_KEY)],    OK),
+    ("POST /object/move",                    FromTo("other", "new"),  &[],                                          NO_KEY),
+    ("POST /object/copy",                    FromTo("own", "new"),    &[("select", NO_KEY), ("insert", DENIED)],    OK),
+    ("POST /object/copy",                    FromTo("other", "new"),  &[],                                          NO_KEY),
+    ("POST /object/copy x-upsert",           FromTo("own", "own"),    COPY_OVER,                                    OK),
+    ("POST /object/copy x-upsert",           FromTo("own", "other"),  &[("select", NO_KEY)],                        DENIED),
+    ("DELETE /object/b/own",                 Bytes,                   &[("select", HIDDEN), ("delete", HIDDEN)],    OK),
+    ("DELETE /object/b/other",               Bytes,                   &[],                                          HIDDEN),
+    ("DELETE /object/b",                     Prefixes(&["own"]),      &[("select", NOTHING), ("delete", NOTHING)],  OK),
+    ("DELETE /object/b",                     Prefixes(&["other"]),    &[],                                          NOTHING),
+];
+const UPSERT: &[(&str, &str)] = &[("select", DENIED), ("insert", DENIED), ("update", DENIED)];
+const COPY_OVER: &[(&str, &str)] = &[("select", NO_KEY), ("insert", DENIED), ("update", DENIED)];
+
+/// Every call with every combination of the four policies.
 #[tokio::test]
-async fn each_operation_needs_its_policies() {
+async fn each_operation_requires_its_policies() {
     let server = Basalt::builder().start().await;
     make_bucket(&server, &json!({"name": "b"})).await;
     service(&server, Method::POST, "/object/b/seed").body("seed").send().await.expect(200);
     let owner = token(&server, OWNER);
-    let send = async |method: Method, path: &str, upsert: bool, body: Option<serde_json::Value>| {
-        let request: Request = request(&server, method, path).bearer(&owner);
-        let request = if upsert { request.header("x-upsert", "true") } else { request };
-        let request = match body {
-            Some(body) => request.json(&body),
-            None => request.body("content"),
-        };
-        outcome(&request.send().await)
-    };
-    let two = |from: &str, to: &str| Some(json!({"bucketId": "b", "sourceKey": from, "destinationKey": to}));
     for number in 0..16_u8 {
-        let [select, insert, update, delete] = [1, 2, 4, 8].map(|bit| number & bit != 0);
-        install(&server, [select, insert, update, delete]).await;
-        let given = format!("select {select}, insert {insert}, update {update}, delete {delete}");
-        let upsert_is_allowed = select && insert && update;
-        let choose = |is_allowed: bool, refusal: &'static str| if is_allowed { "done" } else { refusal };
-        let own = [
-            ("upload", Method::POST, "/object/b/new", false, None, choose(insert, DENIED)),
-            (
-                "upload existing",
-                Method::POST,
-                "/object/b/own",
-                false,
-                None,
-                if insert { EXISTS } else { DENIED },
-            ),
-            ("upsert new", Method::POST, "/object/b/new", true, None, choose(select && insert, DENIED)),
-            ("put new", Method::PUT, "/object/b/new", false, None, choose(select && insert, DENIED)),
-            ("upsert existing", Method::POST, "/object/b/own", true, None, choose(upsert_is_allowed, DENIED)),
-            ("put existing", Method::PUT, "/object/b/own", false, None, choose(upsert_is_allowed, DENIED)),
-            (
-                "sign",
-                Method::POST,
-                "/object/upload/sign/b/new",
-                false,
-                Some(json!({})),
-                choose(insert, DENIED),
-            ),
-            (
-                "sign upsert",
-                Method::POST,
-                "/object/upload/sign/b/own",
-                true,
-                Some(json!({})),
-                choose(upsert_is_allowed, DENIED),
-            ),
-            (
-                "move",
-                Method::POST,
-                "/object/move",
-                false,
-                two("own", "new"),
-                choose(select && update, NO_KEY),
-            ),
-            ("copy", Method::POST, "/object/copy", false, two("own", "new"), choose(insert, DENIED)),
-            (
-                "copy upsert",
-                Method::POST,
-                "/object/copy",
-                true,
-                two("own", "own"),
-                choose(upsert_is_allowed, DENIED),
-            ),
-            ("delete", Method::DELETE, "/object/b/own", false, None, choose(select && delete, HIDDEN)),
-            (
-                "delete many",
-                Method::DELETE,
-                "/object/b",
-                false,
-                Some(json!({"prefixes": ["own"]})),
-                choose(select && delete, "nothing"),
-            ),
-        ];
-        let is_copy = |what: &str| what.starts_with("copy");
-        for (what, method, path, upsert, body, expected) in own {
+        let is_installed = [1, 2, 4, 8].map(|bit| number & bit != 0);
+        install(&server, is_installed).await;
+        let installed: Vec<&str> = COMMANDS
+            .into_iter()
+            .zip(is_installed)
+            .filter(|(_, is)| *is)
+            .map(|(command, _)| command)
+            .collect();
+        for (call, body, required, otherwise) in CASES {
             make_objects(&server).await;
-            let expected = if is_copy(what) && !select { NO_KEY } else { expected };
-            assert_eq!(send(method, path, upsert, body).await, expected, "{what} with {given}");
-        }
-        let others = [
-            (
-                "upload existing",
-                Method::POST,
-                "/object/b/other",
-                false,
-                None,
-                if insert { EXISTS } else { DENIED },
-            ),
-            ("upsert existing", Method::POST, "/object/b/other", true, None, DENIED),
-            ("sign upsert", Method::POST, "/object/upload/sign/b/other", true, Some(json!({})), DENIED),
-            ("move", Method::POST, "/object/move", false, two("other", "new"), NO_KEY),
-            ("copy", Method::POST, "/object/copy", false, two("other", "new"), NO_KEY),
-            (
-                "copy upsert",
-                Method::POST,
-                "/object/copy",
-                true,
-                two("own", "other"),
-                if select { DENIED } else { NO_KEY },
-            ),
-            ("delete", Method::DELETE, "/object/b/other", false, None, HIDDEN),
-            (
-                "delete many",
-                Method::DELETE,
-                "/object/b",
-                false,
-                Some(json!({"prefixes": ["other"]})),
-                "nothing",
-            ),
-        ];
-        for (what, method, path, upsert, body, expected) in others {
-            make_objects(&server).await;
-            assert_eq!(send(method, path, upsert, body).await, expected, "other's: {what} with {given}");
+            let missing = required.iter().find(|(command, _)| !installed.contains(command));
+            let expected = missing.map_or(otherwise, |(_, error)| error);
+            let response = send(&server, &owner, call, body).await;
+            assert_eq!(outcome(&response), expected, "{call} {body:?} with policies for {installed:?}");
         }
     }
 }
 
-/// Policies that hold for one request only: what they compare is what they are shown.
+/// Each check compares one value that a policy sees; the upload is allowed only if it matches.
 #[tokio::test]
-async fn policies_see_the_probe_and_the_request() {
+async fn policies_see_the_new_row_and_the_request() {
     let server = Basalt::builder().start().await;
     make_bucket(&server, &json!({"name": "b"})).await;
     let setting = |name: &str| format!("current_setting('{name}', true)");
@@ -218,9 +185,9 @@ async fn policies_see_the_probe_and_the_request() {
              create policy p on storage.objects for insert with check ({check})"
         );
         server.sql(&policy).await;
-        // Each by itself, so that a failure has a name; the object goes again.
-        let answer = upload().send().await;
-        assert_eq!(answer.status, 200, "{check}: {}", answer.text());
+        // One check per policy, so that a failure names it.
+        let response = upload().send().await;
+        assert_eq!(response.status, 200, "{check}: {}", response.text());
         service(&server, Method::DELETE, "/object/b/dir/a%20b").send().await.expect(200);
         let negated = policy.replace("with check (", "with check (not (") + ")";
         server.sql(&negated).await;
@@ -229,10 +196,10 @@ async fn policies_see_the_probe_and_the_request() {
 }
 
 #[tokio::test]
-async fn triggers_fire_in_the_probe_as_the_caller_and_in_the_end_as_the_service() {
+async fn triggers_run_in_the_probe_and_in_the_final_write() {
     let server = Basalt::builder().start().await;
     make_bucket(&server, &json!({"name": "b"})).await;
-    // What the probe writes is undone: a sequence is not.
+    // The probe's inserts are rolled back; its sequence increments are not.
     server
         .sql(
             "create policy p on storage.objects for all using (true) with check (true);
@@ -263,39 +230,21 @@ async fn triggers_fire_in_the_probe_as_the_caller_and_in_the_end_as_the_service(
         format!("{count}: {}", seen.join(", "))
     };
     let owner = token(&server, OWNER);
-    let send = async |method: Method, path: &str, body: Option<serde_json::Value>| {
-        let request = request(&server, method, path).bearer(&owner);
-        let request = if let Some(body) = body { request.json(&body) } else { request.body("x") };
-        request.send().await.expect(200);
-        fired().await
-    };
-    let two = |from: &str, to: &str| Some(json!({"bucketId": "b", "sourceKey": from, "destinationKey": to}));
-    assert_eq!(
-        send(Method::POST, "/object/b/k", None).await,
-        "2: INSERT service_role t t storage.object.upload"
-    );
-    assert_eq!(
-        send(Method::PUT, "/object/b/k", None).await,
-        "2: UPDATE service_role t t storage.object.upload_update"
-    );
-    assert_eq!(
-        send(Method::POST, "/object/copy", two("k", "l")).await,
-        "2: INSERT service_role t t storage.object.copy"
-    );
-    assert_eq!(
-        send(Method::POST, "/object/move", two("k", "m")).await,
-        "2: UPDATE service_role t t storage.object.move"
-    );
-    assert_eq!(
-        send(Method::DELETE, "/object/b/m", None).await,
-        "1: DELETE authenticated f - storage.object.delete"
-    );
-    let names = Some(json!({"prefixes": ["l", "absent"]}));
-    assert_eq!(
-        send(Method::DELETE, "/object/b", names).await,
-        "1: DELETE authenticated f - storage.object.delete_many"
-    );
-    // Its text is for the log.
+    #[rustfmt::skip]
+    let cases = [
+        // call                   body                  times fired: command, role, uid is null, version is final, operation
+        ("POST /object/b/k",      Bytes,                "2: INSERT service_role t t storage.object.upload"),
+        ("PUT /object/b/k",       Bytes,                "2: UPDATE service_role t t storage.object.upload_update"),
+        ("POST /object/copy",     FromTo("k", "l"),     "2: INSERT service_role t t storage.object.copy"),
+        ("POST /object/move",     FromTo("k", "m"),     "2: UPDATE service_role t t storage.object.move"),
+        ("DELETE /object/b/m",    Bytes,                "1: DELETE authenticated f - storage.object.delete"),
+        ("DELETE /object/b",      Prefixes(&["l", "absent"]), "1: DELETE authenticated f - storage.object.delete_many"),
+    ];
+    for (call, body, expected) in cases {
+        send(&server, &owner, call, body).await.expect(200);
+        assert_eq!(fired().await, expected, "{call} {body:?}");
+    }
+    // A trigger's error text is logged, not returned.
     server
         .sql("create or replace function watch.note() returns trigger language plpgsql as $$ begin raise 'no more'; end $$")
         .await;

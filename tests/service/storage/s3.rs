@@ -1,4 +1,4 @@
-//! Signatures of the S3 protocol, true and forged (storage.md §3.16). AWS's own signer signs; what its client does with it is in
+//! Valid and forged S3 signatures (storage.md §3.16), made with AWS's own signer. Tests with AWS's client are in
 //! `conformance/tests/s3.test.ts`.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use super::{OWNER, STRANGER, make_bucket, server, token};
 
 const ID: &str = "test";
-const SECRET: &str = "a secret of these tests alone";
+const SECRET: &str = "a secret used only by these tests";
 const MINUTE: i64 = 60;
 
 async fn started() -> Basalt {
@@ -36,7 +36,7 @@ async fn started() -> Basalt {
 #[derive(Clone)]
 struct Signing {
     secret: &'static str,
-    /// Seconds from now on.
+    /// Offset from the current time in seconds.
     at: i64,
     /// Seconds that a presigned URL lives; `None` signs in a header.
     expires: Option<u64>,
@@ -52,7 +52,7 @@ impl Signing {
         Self { secret: SECRET, at: 0, expires: None, body, headers: Vec::new(), session: None }
     }
 
-    /// As a user of the server.
+    /// Signs as a user of the server.
     fn by(self, server: &Basalt, subject: &str) -> Self {
         let secret = server.anon_key().to_owned().leak();
         Self { secret, session: Some(token(server, subject)), ..self }
@@ -100,7 +100,7 @@ impl Signing {
     }
 }
 
-/// Sends a signed request, or what was made of it.
+/// Sends a signed request, which may have been altered since.
 async fn send(server: &Basalt, request: &Request<()>, body: impl Into<bytes::Bytes>) -> Response {
     let target = request.uri().path_and_query().unwrap().as_str();
     let mut sent = server.request(request.method().clone(), target).body(body);
@@ -110,7 +110,7 @@ async fn send(server: &Basalt, request: &Request<()>, body: impl Into<bytes::Byt
     sent.send().await
 }
 
-/// Status and code of an answer.
+/// Status and error code of a response.
 fn code(response: &Response) -> String {
     let text = response.text().to_owned();
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
@@ -126,7 +126,7 @@ async fn count(server: &Basalt, table: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_not_signed_is_not_done() {
+async fn altered_request_is_rejected() {
     let server = started().await;
     let (good, _) = Signing::of("hello").sign(&server, &Method::PUT, "/b/a.txt");
     let forged = |change: &dyn Fn(&mut Request<()>)| {
@@ -175,7 +175,7 @@ async fn what_was_not_signed_is_not_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signature_has_its_time() {
+async fn signatures_expire() {
     let server = started().await;
     for (at, expires, expected) in [
         (-16 * MINUTE, None, "403 RequestTimeTooSkewed"),
@@ -195,7 +195,7 @@ async fn a_signature_has_its_time() {
     }
 }
 
-/// A body of two signed chunks with a checksum behind them.
+/// A body of two signed chunks and a trailing checksum.
 fn chunks(signing: &Signing, seed: &str, checksum: &str) -> String {
     let time = signing.time();
     let key = v4::generate_signing_key(SECRET, time.into(), "us-east-1", "s3");
@@ -225,7 +225,7 @@ fn chunks(signing: &Signing, seed: &str, checksum: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_chunk_and_what_is_behind_it_is_signed() {
+async fn chunks_and_trailers_must_be_signed() {
     const CRC32: &str = "DUoRhQ==";
     let server = started().await;
     let signing = Signing {
@@ -255,7 +255,7 @@ async fn each_chunk_and_what_is_behind_it_is_signed() {
             "400 IncompleteBody",
         ),
         ("seed", chunks(&signing, &"0".repeat(64), CRC32), does_not_match),
-        ("signed, but of something else", chunks(&signing, &seed, "AAAAAA=="), "400 BadDigest"),
+        ("checksum of another body", chunks(&signing, &seed, "AAAAAA=="), "400 BadDigest"),
         ("unsigned", "b\r\nhello world\r\n0\r\n\r\n".to_owned(), "400 InvalidRequest"),
     ] {
         assert_eq!(code(&send(&server, &request, body).await), expected, "{what}");
@@ -265,36 +265,36 @@ async fn each_chunk_and_what_is_behind_it_is_signed() {
     assert_eq!((code(&stored).as_str(), stored.header("x-amz-checksum-crc32")), ("200 -", CRC32));
     let (request, _) = Signing::of("").sign(&server, &Method::GET, "/b/chunks");
     assert_eq!(send(&server, &request, "").await.text(), "hello world");
-    // What was written of the others waits for its worker, and is nobody's.
+    // The partial blobs of the rejected uploads are left to the sweeper.
     while count(&server, "storage.blob_intents").await != "0" {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http2_has_an_authority_in_place_of_a_host() {
+async fn http2_authority_is_signed_as_host() {
     let server = started().await;
     let (request, _) = Signing::of("").sign(&server, &Method::GET, "/b?list-type=2");
     let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
     let (requests, connection) = h2::client::handshake(stream).await.unwrap();
     let driver = tokio::spawn(connection);
-    let (answer, _) = requests.ready().await.unwrap().send_request(request, true).unwrap();
-    assert_eq!(answer.await.unwrap().status(), 200);
+    let (response, _) = requests.ready().await.unwrap().send_request(request, true).unwrap();
+    assert_eq!(response.await.unwrap().status(), 200);
     driver.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failures_outside_the_handlers_are_documents_too() {
+async fn routing_errors_are_xml_documents() {
     let server = started().await;
     let refused = server.request(Method::GET, "/storage/v1/s3/b/%zz").send().await;
     assert_eq!(code(&refused), "400 InvalidURI");
-    // botocore finds the members of an error only in a document without a namespace.
+    // botocore reads error members only from a document without a namespace.
     assert!(refused.text().contains("<Error><Resource>"), "{}", refused.text());
     assert_eq!(refused.header("content-type"), "application/xml");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn presigned_urls_do_not_serve_pages() {
+async fn presigned_urls_do_not_serve_html() {
     let server = started().await;
     let page = "<script>alert(1)</script>";
     let put = Signing { headers: vec![("content-type", "text/html".to_owned())], ..Signing::of(page) };
@@ -304,10 +304,10 @@ async fn presigned_urls_do_not_serve_pages() {
         let body = if expires { SignableBody::UnsignedPayload } else { SignableBody::Bytes(b"") };
         let signing = Signing { expires: expires.then_some(60), body, ..Signing::of("") };
         let (request, _) = signing.sign(&server, &Method::GET, path);
-        let answer = send(&server, &request, "").await.expect(200);
-        format!("{} {}", answer.header("content-type"), answer.header("content-security-policy"))
+        let response = send(&server, &request, "").await.expect(200);
+        format!("{} {}", response.header("content-type"), response.header("content-security-policy"))
     };
-    // A client that signs headers is not a browser.
+    // A client that signs in headers is not a browser.
     assert_eq!(shown(false, "/b/page").await, "text/html sandbox");
     assert_eq!(shown(true, "/b/page").await, "text/plain ");
     for (override_type, expected) in [
@@ -324,7 +324,7 @@ async fn presigned_urls_do_not_serve_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_has_a_bounded_number_of_multipart_uploads() {
+async fn multipart_uploads_are_limited_per_user() {
     let server = started().await;
     let mut codes = BTreeMap::new();
     for number in 0..66 {
@@ -338,7 +338,7 @@ async fn a_user_has_a_bounded_number_of_multipart_uploads() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_its_user_continues_a_multipart_upload() {
+async fn multipart_upload_can_be_continued_only_by_its_user() {
     let server = started().await;
     server.sql("create policy anyone on storage.objects for all to authenticated using (true)").await;
     let (create, _) = Signing::of("").by(&server, OWNER).sign(&server, &Method::POST, "/b/k?uploads");

@@ -1,4 +1,4 @@
-//! Signed URLs (storage.md §3.12): who may make them, and what each opens.
+//! Signed URLs (storage.md §3.12): creating and using them.
 
 use basalt_testkit::Response;
 use http::Method;
@@ -27,12 +27,12 @@ async fn sign(shelf: &Shelf, path: &str, token: &str, body: &Value) -> Response 
 }
 
 async fn signed_url(shelf: &Shelf, path: &str) -> String {
-    let answer = sign(shelf, path, &shelf.user(OWNER), &json!({"expiresIn": 60})).await.expect(200).json();
-    answer["signedURL"].as_str().unwrap().to_owned()
+    let response = sign(shelf, path, &shelf.user(OWNER), &json!({"expiresIn": 60})).await.expect(200).json();
+    response["signedURL"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
-async fn a_signed_url_opens_its_object_to_everybody() {
+async fn signed_url_needs_no_other_credentials() {
     let shelf = Shelf::new().await;
     for key in ["dir/a b.txt", "q?.txt", "=&@:,+;$!*'().txt"] {
         shelf.put("secret", key, key.to_owned(), json!({})).await;
@@ -45,13 +45,13 @@ async fn a_signed_url_opens_its_object_to_everybody() {
     ] {
         let url = signed_url(&shelf, path).await;
         assert!(url.starts_with(shown), "{url}");
-        // As supabase-js encodes it, and as a browser takes it.
+        // Encoded as supabase-js and as browsers do it.
         for address in [encode_uri(&url), url.replace(' ', "%20")] {
-            let answer = shelf.get(&address).send().await.expect(200);
+            let response = shelf.get(&address).send().await.expect(200);
             let key = shown.strip_prefix("/object/sign/secret/").unwrap().strip_suffix("?token=").unwrap();
-            assert_eq!(answer.text(), key.replace("%3F", "?"), "{address}");
-            assert_eq!(answer.header("cache-control"), "", "{address}");
-            assert!(answer.header("expires").ends_with(" GMT"), "{address}");
+            assert_eq!(response.text(), key.replace("%3F", "?"), "{address}");
+            assert_eq!(response.header("cache-control"), "", "{address}");
+            assert!(response.header("expires").ends_with(" GMT"), "{address}");
         }
     }
     let url = encode_uri(&signed_url(&shelf, "secret/dir/a%20b.txt").await);
@@ -64,14 +64,14 @@ async fn a_signed_url_opens_its_object_to_everybody() {
     let head = shelf.request(Method::HEAD, &url).send().await.expect(200);
     assert_eq!(head.header("content-length"), "11");
     shelf.get(&url).header("if-none-match", "\"e1\"").send().await.expect(304);
-    // Deleted since.
+    // The object has been deleted.
     let deletion = "begin; set local storage.allow_delete_query = 'true'; delete from storage.objects where name = 'dir/a b.txt'; commit";
     shelf.server.database().admin_sql(deletion).await;
     assert_eq!(outcome(&shelf.get(&url).send().await), "400 NoSuchKey");
 }
 
 #[tokio::test]
-async fn a_token_opens_nothing_else() {
+async fn signed_token_is_limited_to_its_object() {
     let shelf = Shelf::new().await;
     for key in ["a.txt", "b.txt"] {
         shelf.put("secret", key, key, json!({})).await;
@@ -80,11 +80,11 @@ async fn a_token_opens_nothing_else() {
     let url = signed_url(&shelf, "secret/a.txt").await;
     let (_, token) = url.split_once("?token=").unwrap();
     let with = async |path: &str, token: &str| {
-        let answer = shelf.get(&format!("/object/sign/{path}?token={token}")).send().await;
-        if answer.status == 200 {
-            return answer.text();
+        let response = shelf.get(&format!("/object/sign/{path}?token={token}")).send().await;
+        if response.status == 200 {
+            return response.text();
         }
-        let body = answer.expect(400).json();
+        let body = response.expect(400).json();
         format!("{} {}", body["code"].as_str().unwrap(), body["message"].as_str().unwrap())
     };
     let of = async |claims: Value| with("secret/a.txt", &shelf.token(&claims)).await;
@@ -130,16 +130,16 @@ async fn a_token_opens_nothing_else() {
     let tokenless = shelf.get("/object/sign/secret/a.txt").send().await.expect(400).json();
     let expected = json!({"statusCode": "400", "error": "Error", "message": "querystring must have required property 'token'", "code": "InvalidRequest"});
     assert_eq!(tokenless, expected);
-    // The token of a URL is nobody's sign-in.
+    // A URL token is not an access token.
     for route in ["/object/authenticated/secret/a.txt", "/object/authenticated/open/a.txt"] {
-        let answer = shelf.get(route).bearer(token).send().await.expect(400).json();
-        assert_eq!(answer["code"], "AccessDenied");
+        let response = shelf.get(route).bearer(token).send().await.expect(400).json();
+        assert_eq!(response["code"], "AccessDenied");
     }
     assert_eq!(outcome(&shelf.get("/object/secret/a.txt").bearer(token).send().await), "400 NoSuchBucket");
 }
 
 #[tokio::test]
-async fn who_may_see_an_object_may_sign_it() {
+async fn signing_requires_read_access() {
     let shelf = Shelf::new().await;
     for (bucket, key) in [("secret", "a.txt"), ("secret", "b/ü.txt"), ("open", "a.txt")] {
         shelf.put(bucket, key, "a", json!({})).await;
@@ -152,7 +152,7 @@ async fn who_may_see_an_object_may_sign_it() {
         ("secret/a.txt", service, "200"),
         ("secret/a.txt", &stranger, "400 NoSuchKey"),
         ("secret/a.txt", shelf.server.anon_key(), "400 NoSuchKey"),
-        // A public bucket is no policy.
+        // Signing in a public bucket still requires a policy.
         ("open/a.txt", &stranger, "400 NoSuchKey"),
         ("secret/none", &owner, "400 NoSuchKey"),
         ("none/a.txt", service, "400 NoSuchKey"),

@@ -1,28 +1,28 @@
-//! What uploads leave behind.
+//! Blobs and intents that uploads leave behind, and waiting for conditions.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use basalt_testkit::Basalt;
 
-/// Names of all files in the store: blobs, and what is half-written.
+/// Names of all files in the store: blobs and partial blobs.
 pub(super) fn files(server: &Basalt) -> Vec<String> {
     let folders = std::fs::read_dir(server.state_dir().join("storage")).unwrap();
     let files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).into_iter().flatten());
     files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Blobs that are being written.
+/// The number of blobs being written.
 pub(super) async fn intents(server: &Basalt) -> i64 {
     let rows = server.database().admin_sql("select count(*) from storage.blob_intents").await;
     rows[0][0].as_deref().unwrap().parse().unwrap()
 }
 
-/// Waits until there are no intents, and no files but those of objects and of the garbage.
-pub(super) async fn until_nothing_is_left(server: &Basalt) {
+/// Waits until there are no intents and every file belongs to an object or is garbage.
+pub(super) async fn until_no_partial_uploads(server: &Basalt) {
     const KNOWN: &str =
         "select version from storage.objects union select blob::text from storage.blob_garbage";
-    until("nothing is left of uploads", async || {
+    until("no partial uploads remain", async || {
         let files = files(server);
         let known = server.database().admin_sql(KNOWN).await;
         let known: HashSet<String> = known.into_iter().filter_map(|row| row[0].clone()).collect();
@@ -35,7 +35,7 @@ pub(super) async fn until_nothing_is_left(server: &Basalt) {
 pub(super) async fn until(what: &str, is_true: impl AsyncFn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_true().await {
-        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        assert!(Instant::now() < deadline, "timed out after a minute: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -1,10 +1,10 @@
-//! Moving, copying and deleting objects, and uploads by signed URLs.
+//! Moving, copying and deleting objects, and uploads to signed URLs.
 
 use basalt_testkit::{Basalt, Part, Request};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::traces::until_nothing_is_left;
+use super::traces::until_no_partial_uploads;
 use super::{error, make_bucket, request, service};
 
 const NO_KEY: &str = "400 404 | not_found | Object not found | NoSuchKey";
@@ -38,7 +38,7 @@ async fn row(server: &Basalt, bucket: &str, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_move_is_another_name() {
+async fn move_changes_only_the_name() {
     let server = server().await;
     let before = row(&server, "b", "k").await;
     let two = |from: &str, to: &str| json!({"bucketId": "b", "sourceKey": from, "destinationKey": to});
@@ -61,31 +61,31 @@ async fn a_move_is_another_name() {
     assert_eq!(refused(nowhere).await, NO_KEY);
     let into_nothing =
         json!({"bucketId": "b", "sourceKey": "k", "destinationBucket": "nowhere", "destinationKey": "x"});
-    let words = "400 404 | InvalidRequest | The related resource does not exist | InvalidRequest";
-    assert_eq!(refused(into_nothing).await, words);
+    let expected = "400 404 | InvalidRequest | The related resource does not exist | InvalidRequest";
+    assert_eq!(refused(into_nothing).await, expected);
     let onto = json!({"bucketId": "b", "sourceKey": "k", "destinationBucket": "c", "destinationKey": "k"});
-    let words = "400 409 | Duplicate | The resource already exists | ResourceAlreadyExists";
-    assert_eq!(refused(onto).await, words);
+    let expected = "400 409 | Duplicate | The resource already exists | ResourceAlreadyExists";
+    assert_eq!(refused(onto).await, expected);
     assert_eq!(refused(two("k", "a#b")).await, "400 400 | InvalidKey | Invalid key: a#b | InvalidKey");
-    let words = "400 400 | Error | body must have required property 'destinationKey' | InvalidRequest";
-    assert_eq!(refused(json!({"bucketId": "b", "sourceKey": "k"})).await, words);
+    let expected = "400 400 | Error | body must have required property 'destinationKey' | InvalidRequest";
+    assert_eq!(refused(json!({"bucketId": "b", "sourceKey": "k"})).await, expected);
     let same = row(&server, "b", "k").await;
     post(&server, "/object/move", &two("k", "k")).send().await.expect(200);
     assert_eq!(row(&server, "b", "k").await, same);
     let mover = server.token(&json!({"role": "service_role", "sub": "mover"}));
     post(&server, "/object/move", &two("k", "m")).bearer(&mover).send().await.expect(200);
     assert_eq!(row(&server, "b", "m").await["owner_id"], "mover");
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }
 
 #[tokio::test]
-async fn a_copy_is_an_object_of_its_own() {
+async fn copy_is_a_separate_object() {
     let server = server().await;
     let two = |from: &str, to: &str| json!({"bucketId": "b", "sourceKey": from, "destinationKey": to});
     let copied = post(&server, "/object/copy", &two("k", "dir/l")).send().await.expect(200);
     let (source, target) = (row(&server, "b", "k").await, row(&server, "b", "dir/l").await);
-    let answer = copied.json();
-    let names: Vec<&str> = answer.as_object().unwrap().keys().map(String::as_str).collect();
+    let response = copied.json();
+    let names: Vec<&str> = response.as_object().unwrap().keys().map(String::as_str).collect();
     let expected = [
         "Key",
         "Id",
@@ -103,11 +103,11 @@ async fn a_copy_is_an_object_of_its_own() {
     ];
     assert_eq!(names, expected);
     assert_eq!(
-        (&answer["Key"], &answer["Id"], &answer["id"]),
+        (&response["Key"], &response["Id"], &response["id"]),
         (&json!("b/dir/l"), &target["id"], &target["id"])
     );
-    assert_eq!((&answer["owner"], &answer["owner_id"]), (&json!(""), &json!("")));
-    assert_eq!((&answer["version"], &answer["metadata"]), (&target["version"], &target["metadata"]));
+    assert_eq!((&response["owner"], &response["owner_id"]), (&json!(""), &json!("")));
+    assert_eq!((&response["version"], &response["metadata"]), (&target["version"], &target["metadata"]));
     assert_ne!(source["version"], target["version"]);
     let (mut of_source, mut of_target) = (source["metadata"].clone(), target["metadata"].clone());
     for metadata in [&mut of_source, &mut of_target] {
@@ -132,31 +132,31 @@ async fn a_copy_is_an_object_of_its_own() {
     bare["metadata"] = json!({"mimetype": "text/x"});
     post(&server, "/object/copy", &bare).send().await.expect(200);
     let target = row(&server, "b", "bare").await;
-    let said =
+    let output =
         (&target["metadata"]["mimetype"], &target["metadata"]["cacheControl"], &target["user_metadata"]);
-    assert_eq!(said, (&json!("text/x"), &json!("max-age=60"), &Value::Null));
+    assert_eq!(output, (&json!("text/x"), &json!("max-age=60"), &Value::Null));
     bare["metadata"] = json!({"cacheControl": "no-store"});
     let again =
         post(&server, "/object/copy", &bare).header("x-upsert", "true").header("x-metadata", "eyJiIjoyfQ==");
     let again = again.send().await.expect(200);
     assert_eq!(again.json()["Id"], target["id"], "an upsert keeps the target's id");
     let target = row(&server, "b", "bare").await;
-    let said =
+    let output =
         (&target["metadata"]["mimetype"], &target["metadata"]["cacheControl"], &target["user_metadata"]);
-    assert_eq!(said, (&json!("text/plain"), &json!("no-store"), &json!({"b": 2})));
+    assert_eq!(output, (&json!("text/plain"), &json!("no-store"), &json!({"b": 2})));
     let elsewhere =
         json!({"bucketId": "b", "sourceKey": "k", "destinationBucket": "c", "destinationKey": "k"});
     let copier = server.token(&json!({"role": "service_role", "sub": "copier"}));
     post(&server, "/object/copy", &elsewhere).bearer(&copier).send().await.expect(200);
     assert_eq!(row(&server, "c", "k").await["owner_id"], "copier");
-    // A row that was made by SQL has no bytes.
+    // A row inserted by SQL has no blob.
     server.sql("insert into storage.objects (bucket_id, name) values ('b', 'no bytes')").await;
     assert_eq!(refused(two("no bytes", "x")).await, NO_KEY);
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }
 
 #[tokio::test]
-async fn one_object_is_deleted() {
+async fn deletes_one_object() {
     let server = server().await;
     let delete = async |path: &str| service(&server, Method::DELETE, path).send().await;
     let version = row(&server, "b", "k").await["version"].clone();
@@ -165,15 +165,15 @@ async fn one_object_is_deleted() {
     assert_eq!(error(&delete("/object/b/k").await), NO_KEY);
     assert_eq!(error(&delete("/object/nowhere/k").await), NO_KEY);
     assert_eq!(error(&delete("/object/b/%00").await), NO_KEY);
-    let words = "400 400 | FastifyError | Body cannot be empty when content-type is set to 'application/json' | InvalidRequest";
+    let expected = "400 400 | FastifyError | Body cannot be empty when content-type is set to 'application/json' | InvalidRequest";
     let bodiless = service(&server, Method::DELETE, "/object/b/k").header("content-type", "application/json");
-    assert_eq!(error(&bodiless.send().await), words);
+    assert_eq!(error(&bodiless.send().await), expected);
     let garbage = server.database().admin_sql("select blob::text from storage.blob_garbage").await;
     assert_eq!(garbage, [[version.as_str().map(str::to_owned)]]);
 }
 
 #[tokio::test]
-async fn many_objects_are_deleted_by_their_exact_names() {
+async fn deletes_many_objects_by_exact_name() {
     let server = server().await;
     let names: Vec<String> = (0..1201).map(|number| format!("many/{number:04}")).collect();
     super::make_objects(&server, "b", &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -212,7 +212,7 @@ async fn many_objects_are_deleted_by_their_exact_names() {
 }
 
 #[tokio::test]
-async fn a_signed_url_takes_an_upload() {
+async fn upload_to_signed_url() {
     let server = server().await;
     let signer = server.token(&json!({"role": "service_role", "sub": "signer"}));
     let sign = async |path: &str, upsert: &str| {
@@ -238,17 +238,17 @@ async fn a_signed_url_takes_an_upload() {
         request(&server, Method::PUT, path).multipart(&form).send().await.expect(200);
     }
     let elsewhere = path.replace("/b/k", "/b/l");
-    let words = "400 400 | InvalidSignature | Invalid signature | InvalidSignature";
-    assert_eq!(error(&put(&elsewhere).send().await), words);
-    let words = "400 400 | InvalidJWT | Invalid Compact JWS | InvalidJWT";
-    assert_eq!(error(&put("/object/upload/sign/b/k?token=x").send().await), words);
-    let words = "400 400 | Error | querystring must have required property 'token' | InvalidRequest";
-    assert_eq!(error(&put("/object/upload/sign/b/k").send().await), words);
+    let expected = "400 400 | InvalidSignature | Invalid signature | InvalidSignature";
+    assert_eq!(error(&put(&elsewhere).send().await), expected);
+    let expected = "400 400 | InvalidJWT | Invalid Compact JWS | InvalidJWT";
+    assert_eq!(error(&put("/object/upload/sign/b/k?token=x").send().await), expected);
+    let expected = "400 400 | Error | querystring must have required property 'token' | InvalidRequest";
+    assert_eq!(error(&put("/object/upload/sign/b/k").send().await), expected);
     let missing = "400 404 | Bucket not found | Bucket not found | NoSuchBucket";
     assert_eq!(error(&sign("nowhere/k", "false").await), missing);
-    // A key is looked at when it is used.
+    // The key is checked when it is used.
     let odd = sign("b/%C3%A9", "false").await.expect(200).json();
     let odd = odd["url"].as_str().unwrap().replace('é', "%C3%A9");
     assert_eq!(error(&put(&odd).send().await), "400 400 | InvalidKey | Invalid key: é | InvalidKey");
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }

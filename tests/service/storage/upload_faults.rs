@@ -1,4 +1,4 @@
-//! Uploads that race, and uploads whose client leaves.
+//! Concurrent uploads, and uploads whose client disconnects.
 
 use std::collections::HashSet;
 use std::io;
@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use super::traces::{files, intents, until, until_nothing_is_left};
+use super::traces::{files, intents, until, until_no_partial_uploads};
 use super::{error, make_bucket, service};
 
 async fn server() -> Basalt {
@@ -23,34 +23,34 @@ async fn server() -> Basalt {
 }
 
 #[tokio::test]
-async fn one_of_many_racing_uploads_wins() {
+async fn concurrent_uploads_create_one_object() {
     let server = server().await;
     for round in 0..3 {
         let path = format!("/object/b/race-{round}");
         let uploads = (0..64)
             .map(|number| service(&server, Method::POST, &path).body(format!("content {number}")).send());
-        let answers = join_all(uploads).await;
-        let won: Vec<_> = answers.iter().filter(|answer| answer.status == 200).collect();
+        let responses = join_all(uploads).await;
+        let won: Vec<_> = responses.iter().filter(|response| response.status == 200).collect();
         assert_eq!(won.len(), 1);
-        for lost in answers.iter().filter(|answer| answer.status != 200) {
-            let words = "400 409 | Duplicate | The resource already exists | KeyAlreadyExists";
-            assert_eq!(error(lost), words);
+        for lost in responses.iter().filter(|response| response.status != 200) {
+            let expected = "400 409 | Duplicate | The resource already exists | KeyAlreadyExists";
+            assert_eq!(error(lost), expected);
         }
         let row = format!("select id from storage.objects where name = 'race-{round}'");
         assert_eq!(won[0].json()["Id"], server.database().value(&row).await);
     }
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
     let replaced = (0..32).map(|number| {
         service(&server, Method::PUT, "/object/b/race-0").body(format!("content {number}")).send()
     });
     let ids: HashSet<String> =
-        join_all(replaced).await.into_iter().map(|answer| answer.expect(200).text()).collect();
-    assert_eq!(ids.len(), 1, "all write the same object");
+        join_all(replaced).await.into_iter().map(|response| response.expect(200).text()).collect();
+    assert_eq!(ids.len(), 1, "all uploads write the same row");
     assert_eq!(server.database().count("storage.objects").await, 3);
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }
 
-/// 64 KiB pieces, and then an error, which breaks the connection off.
+/// 64 KiB pieces, then an error, which closes the connection.
 fn broken_off(pieces: usize) -> impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static {
     let pieces = stream::iter((0..pieces).map(|_| Ok(Bytes::from(vec![b'x'; 64 * 1024]))));
     pieces.chain(stream::once(async {
@@ -60,7 +60,7 @@ fn broken_off(pieces: usize) -> impl futures_util::Stream<Item = io::Result<Byte
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_leaves_nothing() {
+async fn disconnected_upload_leaves_no_files() {
     let server = server().await;
     service(&server, Method::POST, "/object/b/kept").body("old").send().await.expect(200);
     let version = "select version from storage.objects";
@@ -74,43 +74,43 @@ async fn a_client_that_leaves_leaves_nothing() {
         let _broken = announced.stream(broken_off(pieces)).await.unwrap_err();
         let begun = stream::once(async move { Ok(Bytes::from(head)) }).chain(broken_off(pieces));
         let _broken = put().header("content-type", form).stream(begun).await.unwrap_err();
-        until_nothing_is_left(&server).await;
+        until_no_partial_uploads(&server).await;
     }
     assert_eq!(server.database().value(version).await, before);
     assert_eq!(files(&server), [before]);
 }
 
-/// Writes `text` and half-closes or closes the connection.
-async fn say(server: &Basalt, text: &str) -> TcpStream {
+/// Opens a connection and writes `text`.
+async fn write_raw(server: &Basalt, text: &str) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
     stream
 }
 
 #[tokio::test]
-async fn a_body_shorter_than_announced_is_aborted() {
+async fn body_shorter_than_content_length_is_aborted() {
     let server = server().await;
     let head = format!(
         "POST /storage/v1/object/b/k HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-length: 10\r\n\r\n",
         server.service_key()
     );
-    let mut stream = say(&server, &format!("{head}12345")).await;
+    let mut stream = write_raw(&server, &format!("{head}12345")).await;
     stream.shutdown().await.unwrap();
-    let mut answer = String::new();
-    let _read = tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut answer).await;
-    // Half a connection is none for hyper: it may answer, or close.
-    assert!(answer.is_empty() || answer.contains("Upload was aborted"), "{answer}");
-    until_nothing_is_left(&server).await;
-    // The client closes while policies are asked, and while bytes are written.
+    let mut response = String::new();
+    let _read = tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut response).await;
+    // hyper treats a half-closed connection as closed: it may respond or close.
+    assert!(response.is_empty() || response.contains("Upload was aborted"), "{response}");
+    until_no_partial_uploads(&server).await;
+    // The client disconnects while policies are checked, and while bytes are written.
     for body in ["", "123", "123456789"] {
-        drop(say(&server, &format!("{head}{body}")).await);
+        drop(write_raw(&server, &format!("{head}{body}")).await);
     }
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
     assert_eq!(server.database().count("storage.objects").await, 0);
 }
 
 #[tokio::test]
-async fn no_connection_to_the_database_is_held_while_bytes_flow() {
+async fn upload_holds_no_database_connection() {
     let server = Basalt::builder().only("storage").config("database.pool_size", "2").start().await;
     make_bucket(&server, &json!({"name": "b"})).await;
     let (senders, uploads): (Vec<_>, Vec<_>) = (0..8)
@@ -136,11 +136,11 @@ async fn no_connection_to_the_database_is_held_while_bytes_flow() {
     }
     let sizes = "select count(*) from storage.objects where metadata->>'size' = '11'";
     assert_eq!(server.database().value(sizes).await, "8");
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }
 
 #[tokio::test]
-async fn an_object_that_another_holds_is_waited_for_five_seconds() {
+async fn locked_object_times_out_after_five_seconds() {
     let server = server().await;
     let held = server
         .database()
@@ -148,16 +148,16 @@ async fn an_object_that_another_holds_is_waited_for_five_seconds() {
         .await;
     let started = std::time::Instant::now();
     let response = service(&server, Method::POST, "/object/b/k").body("x").send().await;
-    let words = "400 503 | acquiring_lock_timeout | acquiring lock timeout | LockTimeout";
-    assert_eq!(error(&response), words);
+    let expected = "400 503 | acquiring_lock_timeout | acquiring lock timeout | LockTimeout";
+    assert_eq!(error(&response), expected);
     assert!((4..10).contains(&started.elapsed().as_secs()));
     drop(held);
     service(&server, Method::POST, "/object/b/k").body("x").send().await.expect(200);
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }
 
 #[tokio::test]
-async fn a_server_that_stops_does_not_wait_for_slow_clients() {
+async fn shutdown_does_not_wait_for_slow_uploads() {
     let server = Basalt::builder().only("storage").config("server.shutdown_timeout", "1s");
     let mut server = server.expect_log("some connections did not finish within 1 s").start().await;
     make_bucket(&server, &json!({"name": "b"})).await;
@@ -165,9 +165,9 @@ async fn a_server_that_stops_does_not_wait_for_slow_clients() {
     let upload = tokio::spawn(service(&server, Method::POST, "/object/b/k").stream(endless));
     until("the upload has begun", async || intents(&server).await == 1).await;
     server.stop().await;
-    // The answer may not come through any more.
-    if let Ok(answer) = upload.await.unwrap() {
-        assert_eq!(answer.status, 500);
+    // The connection may already be closed.
+    if let Ok(response) = upload.await.unwrap() {
+        assert_eq!(response.status, 500);
     }
     server.start_again().await;
     assert_eq!(server.database().count("storage.objects").await, 0);

@@ -1,10 +1,10 @@
-//! Uploads: what is stored, what is refused, and in which words.
+//! Uploads: what is stored, and error responses.
 
 use basalt_testkit::{Basalt, Part, Request, Response};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::traces::{files, until_nothing_is_left};
+use super::traces::{files, until_no_partial_uploads};
 use super::{error, make_bucket, request, service};
 
 const MD5_OF_HELLO: &str = "5d41402abc4b2a76b9719d911017c592";
@@ -32,16 +32,16 @@ fn ok(response: Response) -> Value {
 }
 
 #[tokio::test]
-async fn a_raw_body_becomes_an_object() {
+async fn raw_body_is_stored_with_metadata() {
     let server = server().await;
     let upload = post(&server, "/object/b/dir/a%20b.txt", "hello")
         .header("content-type", "text/plain;charset=UTF-8")
         .header("cache-control", "max-age=60, private")
         .header("x-robots-tag", "googlebot: noindex")
         .header("x-metadata", "eyJrIjp7ImEiOjF9fQ==");
-    let answer = ok(upload.send().await);
+    let response = ok(upload.send().await);
     let id = server.sql("select id from storage.objects").await[0][0].clone().unwrap();
-    assert_eq!(answer, json!({"Key": "b/dir/a b.txt", "Id": id}));
+    assert_eq!(response, json!({"Key": "b/dir/a b.txt", "Id": id}));
     let (version, mut metadata, user_metadata) = stored(&server, "dir/a b.txt").await;
     assert_eq!(files(&server), [version]);
     let modified = metadata["lastModified"].take();
@@ -53,16 +53,16 @@ async fn a_raw_body_becomes_an_object() {
         "xRobotsTag": "googlebot: noindex",
     });
     assert_eq!((metadata, user_metadata), (expected, json!({"k": {"a": 1}})));
-    // What is not said.
+    // Defaults.
     let bare = service(&server, Method::POST, "/object/b/bare").body("");
     let _answer = ok(bare.send().await);
     let (_, metadata, user_metadata) = stored(&server, "bare").await;
-    let said = (&metadata["mimetype"], &metadata["cacheControl"], &metadata["size"], user_metadata);
-    assert_eq!(said, (&json!("application/octet-stream"), &json!("no-cache"), &json!(0), json!({})));
+    let output = (&metadata["mimetype"], &metadata["cacheControl"], &metadata["size"], user_metadata);
+    assert_eq!(output, (&json!("application/octet-stream"), &json!("no-cache"), &json!(0), json!({})));
 }
 
 #[tokio::test]
-async fn a_form_becomes_an_object() {
+async fn multipart_form_is_stored_with_metadata() {
     let server = server().await;
     let file = || Part::file("", "blob", "text/plain", "hello");
     let fields = [Part::field("cacheControl", "3600"), Part::field("metadata", r#"{"k":1}"#)];
@@ -72,9 +72,9 @@ async fn a_form_becomes_an_object() {
         let _answer =
             ok(service(&server, Method::POST, &format!("/object/b/{name}")).multipart(parts).send().await);
         let (_, metadata, user_metadata) = stored(&server, name).await;
-        let said = (&metadata["mimetype"], &metadata["cacheControl"], &metadata["size"], user_metadata);
+        let output = (&metadata["mimetype"], &metadata["cacheControl"], &metadata["size"], user_metadata);
         assert_eq!(
-            said,
+            output,
             (&json!("text/plain"), &json!("max-age=3600"), &json!(5), json!({"k": 1})),
             "{name}"
         );
@@ -82,16 +82,16 @@ async fn a_form_becomes_an_object() {
     let own_type = [Part::field("contentType", "image/png"), Part::field("metadata", "not JSON"), file()];
     let _answer = ok(service(&server, Method::PUT, "/object/b/own").multipart(&own_type).send().await);
     let (_, metadata, user_metadata) = stored(&server, "own").await;
-    let said = (&metadata["mimetype"], &metadata["cacheControl"], user_metadata);
-    assert_eq!(said, (&json!("image/png"), &json!("no-cache"), json!({})));
+    let output = (&metadata["mimetype"], &metadata["cacheControl"], user_metadata);
+    assert_eq!(output, (&json!("image/png"), &json!("no-cache"), json!({})));
 
     let refused = async |parts: &[Part]| {
         error(&service(&server, Method::POST, "/object/b/no").multipart(parts).send().await)
     };
     assert_eq!(refused(&fields).await, "400 400 | InvalidRequest | No content provided | InvalidRequest");
     let array = [file(), Part::field("metadata", "[1]")];
-    let words = "400 400 | InvalidParameter | invalid input syntax for type json | InvalidParameter";
-    assert_eq!(refused(&array).await, words);
+    let expected = "400 400 | InvalidParameter | invalid input syntax for type json | InvalidParameter";
+    assert_eq!(refused(&array).await, expected);
     let long = [file(), Part::field("metadata", &format!("{{\"a\":\"{}\"}}", "a".repeat(1024 * 1024)))];
     let too_large =
         "400 413 | Payload too large | The object exceeded the maximum allowed size | EntityTooLarge";
@@ -101,15 +101,15 @@ async fn a_form_becomes_an_object() {
     let broken = service(&server, Method::POST, "/object/b/no")
         .header("content-type", "multipart/form-data; boundary=xx")
         .body("--xx\r\ncontent-disposition: form-data; name=\"\"; filename=\"f\"\r\n\r\nhello");
-    let words =
+    let expected =
         "400 400 | InvalidRequest | The multipart body ends before its last boundary | InvalidRequest";
-    assert_eq!(error(&broken.send().await), words);
+    assert_eq!(error(&broken.send().await), expected);
     assert_eq!(server.database().count("storage.objects").await, 3);
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }
 
 #[tokio::test]
-async fn upserts_keep_id_creation_and_owner() {
+async fn upsert_keeps_id_creation_time_and_owner() {
     let server = server().await;
     let sub = "0a0a0a0a-0000-4000-8000-000000000001";
     let token = |sub: &str| server.token(&json!({"role": "service_role", "sub": sub}));
@@ -138,11 +138,11 @@ async fn upserts_keep_id_creation_and_owner() {
     let _new = ok(service(&server, Method::PUT, "/object/b/new").body("").send().await);
     let garbage = server.database().admin_sql("select blob::text from storage.blob_garbage").await;
     assert!(garbage.iter().any(|row| row[0].as_deref() == Some(old_version.as_str())));
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }
 
 #[tokio::test]
-async fn the_bucket_has_its_rules() {
+async fn bucket_limits_size_and_type() {
     let server = server().await;
     let rules =
         json!({"name": "strict", "file_size_limit": 5, "allowed_mime_types": ["image/png", "text/*"]});
@@ -152,7 +152,7 @@ async fn the_bucket_has_its_rules() {
     let _fits = ok(post(&server, "/object/strict/fits", "12345").send().await);
     let response = post(&server, "/object/strict/k", "123456").send().await;
     assert_eq!((error(&response).as_str(), response.header("connection")), (too_large, "close"));
-    // The length is not announced.
+    // Without a content-length.
     let pieces = futures_util::stream::iter(["123", "456"].map(|piece| Ok(piece.into())));
     let chunked = service(&server, Method::POST, "/object/strict/k").header("content-type", "text/plain");
     let response = chunked.stream(pieces).await.unwrap().whole().await.unwrap();
@@ -170,30 +170,33 @@ async fn the_bucket_has_its_rules() {
         if is_allowed {
             let _stored = ok(response);
         } else {
-            let words =
+            let expected =
                 format!("400 415 | invalid_mime_type | mime type {mime} is not supported | InvalidMimeType");
-            assert_eq!(error(&response), words);
+            assert_eq!(error(&response), expected);
         }
     }
     let late_type = [Part::file("", "f", "image/png", "x"), Part::field("contentType", "image/gif")];
     let late_type = service(&server, Method::POST, "/object/strict/late").multipart(&late_type).send().await;
     assert!(error(&late_type).contains("mime type image/gif is not supported"));
-    let words = "400 415 | invalid_mime_type | Invalid Content-Type header | InvalidMimeType";
-    assert_eq!(error(&post(&server, "/object/b/k", "1").header("content-type", "text").send().await), words);
-    // Dashboards keep empty folders alive with a file of any type, and of no size.
+    let expected = "400 415 | invalid_mime_type | Invalid Content-Type header | InvalidMimeType";
+    assert_eq!(
+        error(&post(&server, "/object/b/k", "1").header("content-type", "text").send().await),
+        expected
+    );
+    // Dashboards create a placeholder of any type and size 0 to keep an empty folder.
     let folder = |body: &str| post(&server, "/object/strict/dir/.emptyFolderPlaceholder", body);
     assert_eq!(error(&folder("1").send().await), too_large);
     let _made = ok(folder("").header("content-type", "application/octet-stream").send().await);
     let robots = post(&server, "/object/b/k", "1").header("x-robots-tag", "never").send().await;
-    let words = "400 400 | invalid_x_robots_tag | Invalid X-Robots-Tag header: unknown rule \"never\" | InvalidRequest";
-    assert_eq!(error(&robots), words);
+    let expected = "400 400 | invalid_x_robots_tag | Invalid X-Robots-Tag header: unknown rule \"never\" | InvalidRequest";
+    assert_eq!(error(&robots), expected);
     let missing = "400 404 | Bucket not found | Bucket not found | NoSuchBucket";
     assert_eq!(error(&post(&server, "/object/nowhere/k", "1").send().await), missing);
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }
 
 #[tokio::test]
-async fn the_server_has_its_limits() {
+async fn server_limits_the_upload_size() {
     let limits = Basalt::builder().only("storage");
     let limits = limits.config("storage.max_file_size", "8").config("storage.max_standard_upload_size", "4");
     let server = limits.start().await;
@@ -203,23 +206,23 @@ async fn the_server_has_its_limits() {
 }
 
 #[tokio::test]
-async fn who_calls_is_asked_first() {
+async fn authentication_is_checked_first() {
     let server = server().await;
     let anonymous = |path: &str| request(&server, Method::POST, path).body("x");
-    let words = "400 400 | Error | headers must have required property 'authorization' | InvalidRequest";
-    assert_eq!(error(&anonymous("/object/b%23/k").send().await), words);
-    let words = "400 403 | Unauthorized | Invalid Compact JWS | AccessDenied";
-    assert_eq!(error(&anonymous("/object/nowhere/k").bearer("nonsense").send().await), words);
-    let words = "400 400 | Invalid Input | Bucket name invalid | InvalidBucketName";
-    assert_eq!(error(&post(&server, "/object/b%23/k%23", "x").send().await), words);
+    let expected = "400 400 | Error | headers must have required property 'authorization' | InvalidRequest";
+    assert_eq!(error(&anonymous("/object/b%23/k").send().await), expected);
+    let expected = "400 403 | Unauthorized | Invalid Compact JWS | AccessDenied";
+    assert_eq!(error(&anonymous("/object/nowhere/k").bearer("nonsense").send().await), expected);
+    let expected = "400 400 | Invalid Input | Bucket name invalid | InvalidBucketName";
+    assert_eq!(error(&post(&server, "/object/b%23/k%23", "x").send().await), expected);
     let refused = post(&server, "/object/b/k", "x").bearer(&server.token(&json!({"role": "anon"})));
-    let words = "400 403 | Unauthorized | new row violates row-level security policy | AccessDenied";
-    assert_eq!(error(&refused.send().await), words);
-    until_nothing_is_left(&server).await;
+    let expected = "400 403 | Unauthorized | new row violates row-level security policy | AccessDenied";
+    assert_eq!(error(&refused.send().await), expected);
+    until_no_partial_uploads(&server).await;
 }
 
 #[tokio::test]
-async fn upload_without_a_key_is_an_invalid_key() {
+async fn empty_key_is_invalid() {
     let server = server().await;
     for (method, path) in
         [(Method::POST, "/object/b/"), (Method::PUT, "/object/b/"), (Method::POST, "/object/upload/sign/b/")]
@@ -231,7 +234,7 @@ async fn upload_without_a_key_is_an_invalid_key() {
 }
 
 #[tokio::test]
-async fn hostile_names_are_refused_and_odd_ones_kept() {
+async fn hostile_names_are_rejected_unusual_ones_stored() {
     let server = server().await;
     for (path, shown) in [
         ("..%2F..%2Fetc%2Fpasswd", "../../etc/passwd"),
@@ -246,8 +249,8 @@ async fn hostile_names_are_refused_and_odd_ones_kept() {
         ("%E2%80%AE", "\u{202e}"),
     ] {
         let response = post(&server, &format!("/object/b/{path}"), "x").send().await;
-        let words = format!("400 400 | InvalidKey | Invalid key: {shown} | InvalidKey");
-        assert_eq!(error(&response), words, "{path}");
+        let expected = format!("400 400 | InvalidKey | Invalid key: {shown} | InvalidKey");
+        assert_eq!(error(&response), expected, "{path}");
     }
     let long = "k".repeat(1025);
     assert!(error(&post(&server, &format!("/object/b/{long}"), "x").send().await).contains("InvalidKey"));
@@ -272,11 +275,11 @@ async fn hostile_names_are_refused_and_odd_ones_kept() {
             assert_eq!(ok(response)["Key"], format!("b/{key}"));
         }
     }
-    until_nothing_is_left(&server).await;
+    until_no_partial_uploads(&server).await;
 }
 
 #[tokio::test]
-async fn a_bucket_may_be_called_like_a_word_of_a_route() {
+async fn bucket_named_like_a_route_segment_accepts_uploads() {
     let server = server().await;
     for bucket in ["public", "list", "upload", "sign"] {
         make_bucket(&server, &json!({"name": bucket})).await;
@@ -286,7 +289,7 @@ async fn a_bucket_may_be_called_like_a_word_of_a_route() {
             post(&server, &format!("/object/{path}"), "x").header("content-type", "image/png").send().await;
         assert_eq!(ok(response)["Key"], path);
     }
-    // The contract's readers of such a bucket: `getPublicUrl`, `download`, `info` and `exists`.
+    // `getPublicUrl`, `download`, `info` and `exists` can read such a bucket.
     for (method, path) in [
         (Method::GET, "authenticated/public/logos/l.png"),
         (Method::GET, "public/logos/l.png"),
@@ -300,7 +303,7 @@ async fn a_bucket_may_be_called_like_a_word_of_a_route() {
     make_bucket(&server, &json!({"name": "logos"})).await;
     let missing = "400 404 | Bucket not found | Bucket not found | NoSuchBucket";
     assert_eq!(error(&service(&server, Method::GET, "/object/public/logos/l.png").send().await), missing);
-    // The route's own meaning wins while its bucket exists.
+    // The route wins while its bucket exists.
     let response =
         service(&server, Method::POST, "/object/list/b").header("content-type", "image/png").body("x");
     assert_eq!(error(&response.send().await), "400 400 | Error | body must be object | InvalidRequest");
