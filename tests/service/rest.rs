@@ -1,6 +1,6 @@
-//! `/rest/v1` over the wire, as rest.md has it: the real server on a real PostgreSQL.
+//! `/rest/v1` over HTTP, against rest.md: a real server on a real PostgreSQL.
 //!
-//! What the unmodified client sees is in `conformance/`; what PostgREST answers to the same request in
+//! Tests with the unmodified client are in `conformance/`; comparisons with PostgREST in
 //! `tests/oracle`. Here: headers and statuses together, transactions, roles, settings and reloads.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test by panicking")]
 
@@ -33,14 +33,14 @@ use serde_json::Value;
 
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/service/rest/project");
 
-/// Until what happened in the database is known to the server, on a machine that does other things too.
+/// How long a test waits for the server to notice a change in the database; generous, for busy machines.
 const SOON: Duration = Duration::from_secs(60);
 
 fn server() -> Builder {
     Basalt::builder().project(PROJECT)
 }
 
-/// A server for the schema `dock`, where nothing lasts.
+/// A server for the schema `dock` that rolls back every transaction.
 async fn rolled_back_server() -> Basalt {
     server()
         .config("rest.schemas", "dock,public")
@@ -50,7 +50,7 @@ async fn rolled_back_server() -> Basalt {
         .await
 }
 
-/// A request of a visitor.
+/// A request with the anon key.
 fn anon(server: &Basalt, method: Method, path: &str) -> Request {
     server.request(method, &format!("/rest/v1{path}")).apikey(server.anon_key())
 }
@@ -59,12 +59,12 @@ async fn get(server: &Basalt, path: &str) -> Response {
     anon(server, Method::GET, path).send().await
 }
 
-/// Sends a write whose effect is undone, so that tests can share a server.
+/// Sends a write that is rolled back, so that tests can share a server.
 async fn write(server: &Basalt, method: Method, path: &str, prefer: &str, body: &Value) -> Response {
     anon(server, method, path).header("prefer", &format!("tx=rollback, {prefer}")).json(body).send().await
 }
 
-/// Status, the headers a client reads, and the body.
+/// Status, the headers that a client reads, and the body.
 fn shown(response: &Response) -> String {
     use std::fmt::Write;
     let mut text = response.status.as_u16().to_string();

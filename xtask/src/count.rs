@@ -128,7 +128,7 @@ mod tests {
             "     Running ../tests/service/main.rs (target/debug/deps/service-1a)",
             "test project::policies::plans_are_private ... ok",
             "test project::policies::tasks_are_private ... FAILED",
-            "test rest::roles::policies_decide_by_the_claims ... ok",
+            "test rest::roles::policies_can_use_claims ... ok",
             "test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
             "   Doc-tests basalt_rest",
             "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",

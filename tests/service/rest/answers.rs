@@ -1,5 +1,5 @@
-//! The form of answers (rest.md §3.11–§3.14, §3.19, §3.20): preferences, media types, OPTIONS and CORS, the root
-//! document, the other headers, and what the gateway does before and after.
+//! Response format (rest.md §3.11–§3.14, §3.19, §3.20): preferences, media types, OPTIONS and CORS, the OpenAPI document,
+//! other headers, and the gateway in front.
 
 mod cors;
 mod gateway;
@@ -16,8 +16,8 @@ use http::Method;
 
 use super::anon;
 
-/// A server that exposes the schema `answers` alone.
-pub(super) fn answers() -> Builder {
+/// A server that exposes only the schema `answers`.
+pub(super) fn schema_server() -> Builder {
     super::server().config("rest.schemas", "answers")
 }
 

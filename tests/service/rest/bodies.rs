@@ -1,4 +1,4 @@
-//! Bodies that are long, broken or strange.
+//! Parsing long bodies must not block other requests.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::{anon, get, server};
 
 const MEGABYTE: usize = 1024 * 1024;
 
-/// Rows of about `bytes`, and an end that is no JSON: no statement is sent.
+/// About `bytes` of rows with an invalid end, so that no statement is sent.
 fn broken_json(bytes: usize) -> Bytes {
     let row = br#"{"id":1,"name":"x"},"#;
     let mut body = Vec::with_capacity(bytes + 1);
@@ -22,11 +22,11 @@ fn broken_json(bytes: usize) -> Bytes {
     body.into()
 }
 
-/// With one thread for all requests, that thread reading the body would let no request pass between the body's last byte and
-/// its answer. The longest wait is compared with the time that the long request took, which is mostly the reading of its body.
-/// A machine that does other things may take a few rounds to show it; a thread that reads the body never does.
+/// With one worker thread, parsing the body on that thread would block all other requests. The longest wait of another request
+/// is compared with the duration of the long request, which is mostly parsing. A busy machine may need a few rounds to pass; a
+/// blocking parser never passes.
 #[tokio::test]
-async fn a_long_body_keeps_nobody_waiting() {
+async fn parsing_a_long_body_does_not_block_other_requests() {
     let server = server().variable("TOKIO_WORKER_THREADS", "1").start().await;
     let json = broken_json(8 * MEGABYTE);
     let csv = Bytes::from("id,name\n1,x\n".repeat(MEGABYTE / 4));
@@ -39,25 +39,25 @@ async fn a_long_body_keeps_nobody_waiting() {
     }
 }
 
-/// Whether no read beside the long request took half of its time.
+/// Whether every concurrent read took less than half of the long request's time.
 async fn is_answered_meanwhile(server: &Basalt, content_type: &str, body: Bytes) -> bool {
     get(server, "/clients?select=id").await;
     let long = anon(server, Method::POST, "/clients").header("content-type", content_type).body(body);
     let begun = Instant::now();
     let mut long = tokio::spawn(long.send());
     let mut longest = Duration::ZERO;
-    let mut answer = None;
-    while answer.is_none() {
-        let asked = Instant::now();
+    let mut response = None;
+    while response.is_none() {
+        let sent_at = Instant::now();
         tokio::select! {
-            done = &mut long => answer = Some(done.unwrap()),
+            done = &mut long => response = Some(done.unwrap()),
             read = get(server, "/clients?select=id") => assert_eq!(read.status, StatusCode::OK),
         }
-        // One that waits when the long request is over counts too.
-        longest = longest.max(asked.elapsed());
+        // A read still waiting when the long request ends counts too.
+        longest = longest.max(sent_at.elapsed());
     }
-    let answer = answer.unwrap();
+    let response = response.unwrap();
     let took = begun.elapsed();
-    assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{}", answer.text());
+    assert_eq!(response.status, StatusCode::BAD_REQUEST, "{}", response.text());
     longest < took / 2
 }

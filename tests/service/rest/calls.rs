@@ -1,4 +1,4 @@
-//! `/rpc/…` (rest.md §3.10, §3.16, §3.18). Most cases are in the transcripts of `calls/`.
+//! `/rpc/…` (rest.md §3.10, §3.16, §3.18). Most cases are in the transcripts in `calls/`.
 
 use http::Method;
 use insta::assert_snapshot;
@@ -8,7 +8,7 @@ use super::transcript::{replay, request};
 use super::{anon, get, rolled_back_server, server, shown, write};
 
 #[tokio::test]
-async fn results_by_their_shape() {
+async fn result_shape_follows_the_return_type() {
     let server = server().start().await;
     let call = |path: &'static str, body| {
         let server = &server;
@@ -61,19 +61,19 @@ async fn results_by_their_shape() {
 }
 
 #[tokio::test]
-async fn a_function_decides_about_the_response() {
+async fn function_sets_status_and_headers() {
     let server = server().start().await;
     let respond = |headers: &'static str, status: &'static str| {
         let body = json!({"headers": headers, "status": status});
         let server = &server;
         async move { write(server, Method::POST, "/rpc/respond", "handling=lenient", &body).await }
     };
-    let answer =
+    let response =
         respond(r#"[{"X-My":"v"},{"Set-Cookie":"a=b"},{"Set-Cookie":"c=d"},{"Vary":"X"}]"#, "202").await;
-    assert_eq!(answer.status, 202);
-    assert_eq!(answer.header("x-my"), "v");
-    assert_eq!(answer.headers.get_all("set-cookie").iter().count(), 2);
-    assert_eq!(answer.header("vary"), "X");
+    assert_eq!(response.status, 202);
+    assert_eq!(response.header("x-my"), "v");
+    assert_eq!(response.headers.get_all("set-cookie").iter().count(), 2);
+    assert_eq!(response.header("vary"), "X");
     assert_snapshot!(shown(&respond("[1]", "200").await), @r#"
     500
     content-type: application/json; charset=utf-8
@@ -91,7 +91,7 @@ async fn a_function_decides_about_the_response() {
 }
 
 #[tokio::test]
-async fn raised_errors_keep_their_words() {
+async fn raised_pgrst_error_is_returned_unchanged() {
     let server = server().start().await;
     let raised = write(&server, Method::POST, "/rpc/raise_error", "handling=lenient", &json!({})).await;
     assert_snapshot!(shown(&raised), @r#"
@@ -105,7 +105,7 @@ async fn raised_errors_keep_their_words() {
 }
 
 #[tokio::test]
-async fn a_get_writes_nothing() {
+async fn get_runs_in_a_read_only_transaction() {
     let server = server().start().await;
     assert_snapshot!(shown(&get(&server, "/rpc/add_client?id=77").await), @r#"
     405
@@ -122,10 +122,10 @@ async fn a_get_writes_nothing() {
 }
 
 #[tokio::test]
-async fn the_transaction_knows_the_request() {
+async fn transaction_has_the_request_settings() {
     let server = server().start().await;
     let token = server.token(&json!({"role": "authenticated", "sub": "me", "nested": {"a": [1]}}));
-    let answer = anon(&server, Method::GET, "/rpc/who_am_i")
+    let response = anon(&server, Method::GET, "/rpc/who_am_i")
         .bearer(&token)
         .header("cookie", "a=b; c=d")
         .header("prefer", "timezone=America/Lima")
@@ -133,8 +133,8 @@ async fn the_transaction_knows_the_request() {
         .send()
         .await
         .expect(200);
-    assert_eq!(answer.header("preference-applied"), "timezone=America/Lima");
-    let known = answer.json();
+    assert_eq!(response.header("preference-applied"), "timezone=America/Lima");
+    let known = response.json();
     assert_eq!(known["role"], "authenticated");
     assert_eq!(known["claims"]["nested"], json!({"a": [1]}));
     assert_eq!((&known["method"], &known["path"]), (&json!("GET"), &json!("/rpc/who_am_i")));
@@ -142,7 +142,7 @@ async fn the_transaction_knows_the_request() {
     assert_eq!(known["headers"]["x-mine"], "yes");
     assert!(known["headers"]["cookie"].is_null() && known["headers"]["apikey"].is_null());
     assert_eq!(known["timezone"], "America/Lima");
-    assert_eq!(known["timeout"], "8s", "of the role authenticated");
+    assert_eq!(known["timeout"], "8s", "from the role authenticated");
     let visitor = get(&server, "/rpc/who_am_i").await.json();
     assert_eq!((&visitor["role"], &visitor["timeout"]), (&json!("anon"), &json!("3s")));
     assert_eq!(get(&server, "/rpc/slow_setting").await.json(), "7s");
@@ -157,27 +157,27 @@ async fn the_transaction_knows_the_request() {
 }
 
 #[tokio::test]
-async fn a_name_and_arguments_choose_a_function() {
+async fn name_and_arguments_select_a_function() {
     replay(&rolled_back_server().await, include_str!("calls/lookup.txt")).await;
 }
 
 #[tokio::test]
-async fn arguments_arrive_as_they_were_meant() {
+async fn arguments_are_converted() {
     replay(&rolled_back_server().await, include_str!("calls/arguments.txt")).await;
 }
 
 #[tokio::test]
-async fn results_are_read_by_their_type() {
+async fn results_are_formatted_by_type() {
     replay(&rolled_back_server().await, include_str!("calls/results.txt")).await;
 }
 
 #[tokio::test]
-async fn functions_run_in_a_transaction_of_their_kind() {
+async fn volatility_decides_the_transaction_mode() {
     replay(&rolled_back_server().await, include_str!("calls/transaction.txt")).await;
 }
 
 #[tokio::test]
-async fn a_raw_body_keeps_its_bytes() {
+async fn raw_body_is_passed_unchanged() {
     let server = rolled_back_server().await;
     let send = |function: &str, media: &'static str, body: &'static [u8]| {
         anon(&server, Method::POST, &format!("/rpc/{function}"))
@@ -191,7 +191,7 @@ async fn a_raw_body_keeps_its_bytes() {
 }
 
 #[tokio::test]
-async fn more_rows_than_allowed_are_taken_back() {
+async fn exceeding_max_affected_rolls_back() {
     let server = server().config("rest.schemas", "dock").start().await;
     let add = |prefer: &str, accept: &str| {
         request(
@@ -211,10 +211,10 @@ async fn more_rows_than_allowed_are_taken_back() {
 }
 
 #[tokio::test]
-async fn only_listed_settings_are_hoisted_and_the_isolation_always() {
+async fn only_listed_settings_and_isolation_are_hoisted() {
     let server =
         server().config("rest.schemas", "dock").config("rest.hoisted_tx_settings", "work_mem").start().await;
-    // A timeout that begins with the function does not end the statement that called it.
+    // A timeout set by the function does not apply to the statement that called it.
     let calls = "/rpc/x_timeout\n< 200 0-0/* \"late\"\n/rpc/x_isolation\n< 200 0-0/* \"serializable\"";
     replay(&server, calls).await;
 }

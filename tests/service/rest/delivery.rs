@@ -1,4 +1,4 @@
-//! Rows or one value: how answers reach the server must not show, except in what PostgreSQL is asked.
+//! Results as rows or as one JSON value: clients must not see a difference, only the statements sent to PostgreSQL differ.
 
 use http::Method;
 use serde_json::json;
@@ -11,13 +11,13 @@ const MADE: &str = "
       (1, '2026-01-02', 'NaN', '{a,NULL}', '{\"b\": 1, \"aa\": 2}'), (2, null, 1.50, '{}', null), (3, 'infinity', 3, null, 'null');
     grant select on public.crates to anon;";
 
-/// With a table of rows, and no watch that would tell the server of what is made later.
+/// A server with test data and without the DDL triggers that request a schema cache reload.
 async fn unwatched(max_rows: &str) -> Basalt {
     let server = server().config("rest.max_rows", max_rows).start().await;
     let made = format!("{MADE} notify pgrst");
     let _made = server.sql(&made).await;
-    let asked = anon(&server, Method::GET, "/crates");
-    server.until(SOON, &asked, |answer| answer.status == 200).await.expect(200);
+    let request = anon(&server, Method::GET, "/crates");
+    server.until(SOON, &request, |response| response.status == 200).await.expect(200);
     let _dropped = server
         .database()
         .admin_sql("drop event trigger pgrst_ddl_watch; drop event trigger pgrst_drop_watch")
@@ -25,9 +25,9 @@ async fn unwatched(max_rows: &str) -> Basalt {
     server
 }
 
-/// What a request has PostgreSQL execute, settings left out. Asked again where the schema cache was loaded meanwhile: the tables
-/// that were just made may have told the server so twice.
-async fn asked(server: &Basalt, method: Method, path: &str, prefer: &str) -> Vec<String> {
+/// The statements that a request executes, without settings. Repeats the request if the schema cache was reloaded meanwhile:
+/// creating the tables may have notified the server twice.
+async fn executed(server: &Basalt, method: Method, path: &str, prefer: &str) -> Vec<String> {
     loop {
         let before = server.database().executed().await.len();
         anon(server, method.clone(), path).header("prefer", prefer).send().await;
@@ -38,12 +38,12 @@ async fn asked(server: &Basalt, method: Method, path: &str, prefer: &str) -> Vec
     }
 }
 
-/// Other tests have servers of their own on the same cluster.
+/// Only this test's connections: other tests use the same cluster.
 const END_CONNECTIONS: &str = "select pg_terminate_backend(pid) from pg_stat_activity
     where usename = 'authenticator' and datname = current_database()";
 
 #[tokio::test]
-async fn rows_are_what_postgresql_would_have_made_of_them() {
+async fn rows_match_postgresqls_json() {
     let server = unwatched("1000").await;
     assert_eq!(
         get(&server, "/crates?order=id").await.expect(200).text(),
@@ -60,37 +60,37 @@ async fn rows_are_what_postgresql_would_have_made_of_them() {
 }
 
 #[tokio::test]
-async fn what_is_asked_of_postgresql_for_a_read() {
+async fn reads_send_the_expected_statements() {
     let server = unwatched("2").await;
     server.database().log_statements().await;
-    // The setting counts for connections that are opened from now on.
+    // The setting applies to new connections.
     let _ended = server.database().admin_sql(END_CONNECTIONS).await;
     get(&server, "/crates?id=eq.1").await.expect(200);
     let settings = "SELECT nullif(current_setting('response.headers', true), '') AS response_headers, \
                     nullif(current_setting('response.status', true), '') AS response_status";
     let rows = r#"SELECT "public"."crates".* FROM "public"."crates" LIMIT $1::int8"#;
-    assert_eq!(asked(&server, Method::GET, "/crates", "").await, [rows, settings]);
+    assert_eq!(executed(&server, Method::GET, "/crates", "").await, [rows, settings]);
     let few = r#"SELECT "public"."crates"."id" FROM "public"."crates" WHERE "public"."crates"."id" > $1 LIMIT $2::int8"#;
-    assert_eq!(asked(&server, Method::GET, "/crates?select=id&id=gt.0", "").await, [few, settings]);
-    // Whatever is asked for, it is asked at once.
+    assert_eq!(executed(&server, Method::GET, "/crates?select=id&id=gt.0", "").await, [few, settings]);
+    // Every kind of read sends its statements in one batch.
     for (method, path, prefer, statements) in [
         (Method::HEAD, "/crates", "", 1),
         (Method::HEAD, "/crates", "count=exact", 1),
         (Method::GET, "/crates", "count=exact", 1),
-        // The plan, and whether policies hide rows from it (decision 0052).
+        // The plan, and whether policies hide rows (decision 0052).
         (Method::GET, "/crates", "count=planned", 4),
         (Method::GET, "/crates", "count=estimated", 3),
         (Method::GET, "/crates?select=id,sent::date,note-%3E%3Eb", "", 2),
     ] {
-        let asked = asked(&server, method.clone(), path, prefer).await;
-        assert_eq!(asked.len(), statements, "{method} {path} {prefer}: {asked:?}");
+        let sent = executed(&server, method.clone(), path, prefer).await;
+        assert_eq!(sent.len(), statements, "{method} {path} {prefer}: {sent:?}");
     }
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_here_is_asked_for_once_more() {
+async fn unknown_types_are_formatted_by_postgresql() {
     let server = unwatched("1000").await;
-    // A type that the schema cache has never seen, in rows that `*` brings.
+    // A type that is not in the schema cache, selected by `*`.
     let _made = server
         .sql(
             "create type public.crate_mood as enum ('glad', 'so so');
@@ -102,7 +102,7 @@ async fn what_cannot_be_written_here_is_asked_for_once_more() {
         let row = &get(&server, "/crates?id=eq.1").await.expect(200).json()[0];
         assert_eq!((&row["moods"], &row["id"]), (&json!(["glad", "so so"]), &json!(1)));
     }
-    // By name it is known to be unknown.
+    // Selected by name, the type is known to be unsupported.
     assert_eq!(
         get(&server, "/crates?select=moods&id=eq.1").await.expect(200).json(),
         json!([{"moods": ["glad", "so so"]}])
@@ -110,7 +110,7 @@ async fn what_cannot_be_written_here_is_asked_for_once_more() {
 }
 
 #[tokio::test]
-async fn dates_are_those_of_iso_8601_in_any_style() {
+async fn dates_are_iso_8601_in_any_datestyle() {
     let server = unwatched("1000").await;
     let _set = server
         .database()
@@ -125,7 +125,7 @@ async fn dates_are_those_of_iso_8601_in_any_style() {
 }
 
 #[tokio::test]
-async fn what_a_policy_says_of_the_response_counts() {
+async fn policy_can_set_response_headers() {
     let server = unwatched("1000").await;
     let _made = server
         .sql(
@@ -139,10 +139,10 @@ async fn what_a_policy_says_of_the_response_counts() {
              grant execute on function public.tells(int) to anon",
         )
         .await;
-    // The last row is not shown, and has been looked at all the same.
-    let answer = get(&server, "/crates?select=id&order=id").await;
-    assert_eq!((answer.status.as_u16(), answer.header("x-last")), (299, "3"));
-    assert_eq!(answer.json(), json!([{"id": 1}, {"id": 2}]));
-    let answer = get(&server, "/crates?select=id&id=eq.9").await.expect(200);
-    assert!(!answer.headers.contains_key("x-last"), "of another transaction");
+    // The policy evaluated the last row, although it is hidden.
+    let response = get(&server, "/crates?select=id&order=id").await;
+    assert_eq!((response.status.as_u16(), response.header("x-last")), (299, "3"));
+    assert_eq!(response.json(), json!([{"id": 1}, {"id": 2}]));
+    let response = get(&server, "/crates?select=id&id=eq.9").await.expect(200);
+    assert!(!response.headers.contains_key("x-last"), "a header of another transaction");
 }

@@ -1,5 +1,5 @@
-//! Errors (rest.md §3.18): every code with its whole wire shape, every row of the SQLSTATE table, errors raised on
-//! purpose, and the hints of ours for service_role.
+//! Errors (rest.md §3.18): every code with its full response, every row of the SQLSTATE table, errors raised by SQL, and our
+//! hints for service_role.
 
 mod codes;
 mod limits;
@@ -11,9 +11,9 @@ mod sqlstates;
 use basalt_testkit::Response;
 use serde_json::{Value, json};
 
-use super::answers::answers;
+use super::answers::schema_server;
 
-/// An error with everything that each has: four keys in order, type, length, and its code in `Proxy-Status`.
+/// Checks what every error has: four keys in order, content type, length, and its code in `Proxy-Status`.
 fn check(response: &Response, status: u16, body: [Value; 4], what: &str) {
     let [code, message, details, hint] = body;
     let whole = json!({"code": code, "details": details, "hint": hint, "message": message});

@@ -1,4 +1,4 @@
-//! Spelling hints (rest.md §3.18): what is suggested for a name that is not there, and when nothing is.
+//! Spelling hints (rest.md §3.18): suggestions for unknown names.
 
 use basalt_testkit::Basalt;
 use http::Method;
@@ -17,10 +17,10 @@ async fn posted_hint(server: &Basalt, path: &str, body: &Value) -> Value {
 const TABLE: &str = "Perhaps you meant the table 'public.clients'";
 
 #[tokio::test]
-async fn names_like_the_wrong_one_are_suggested() {
+async fn similar_names_are_suggested() {
     let server = server().start().await;
     for (path, expected) in [
-        // Three quarters alike, whatever the case.
+        // Three quarters similar, ignoring case.
         ("/client", json!(TABLE)),
         ("/cleints", json!(null)),
         ("/CLIENTS", json!(TABLE)),
@@ -29,7 +29,7 @@ async fn names_like_the_wrong_one_are_suggested() {
         ("/x", json!(null)),
         ("/rpc/who_am", json!("Perhaps you meant to call the function public.who_am_i")),
         ("/rpc/nothing_like_it_at_all", json!(null)),
-        // Parameters and relationships may be further off.
+        // Parameters and relationships may differ more.
         ("/rpc/add?a=1", json!("Perhaps you meant to call the function public.add(a, b)")),
         ("/rpc/add?a=1&b=2&c=3", json!("Perhaps you meant to call the function public.add(a, b)")),
         ("/rpc/add", json!(null)),
@@ -46,7 +46,7 @@ async fn names_like_the_wrong_one_are_suggested() {
 }
 
 #[tokio::test]
-async fn a_large_schema_is_not_searched() {
+async fn large_schema_gets_no_suggestions() {
     let server = server().start().await;
     let fill = |from: usize, to: usize| {
         format!(
@@ -67,7 +67,7 @@ async fn a_large_schema_is_not_searched() {
 }
 
 #[tokio::test]
-async fn a_hint_names_what_the_caller_may_use() {
+async fn suggestions_include_only_accessible_names() {
     let server = server().start().await;
     let _made = server
         .sql(
@@ -100,7 +100,7 @@ async fn a_hint_names_what_the_caller_may_use() {
     };
     for (path, of_visitor, of_member) in [
         ("/inbo", json!(null), json!(null)),
-        // The nearest that may be seen, as if the others were not there.
+        // The most similar accessible name; the others are ignored.
         ("/dossierss", json!(null), json!("Perhaps you meant the table 'public.dossier'")),
         (
             "/rpc/open_the_saf",
@@ -150,9 +150,9 @@ async fn a_hint_names_what_the_caller_may_use() {
         let ambiguous = ask(token, "/rpc/weigh?item=1").await;
         assert_eq!((&ambiguous["code"], &ambiguous["message"]), (&json!("PGRST203"), &json!(expected)));
     }
-    let told = ask(&server.token_of("service_role"), "/dossiers?select=secret_ke").await;
-    assert_eq!(told["hint"], json!(null), "it has no grant either");
+    let response = ask(&server.token_of("service_role"), "/dossiers?select=secret_ke").await;
+    assert_eq!(response["hint"], json!(null), "it has no grant either");
     let _granted = server.sql("grant select on dossiers, ledgers to service_role").await;
-    let told = ask(&server.token_of("service_role"), "/dossiers?select=secret_ke").await;
-    assert_eq!(told["hint"], "Perhaps you meant to reference the column \"dossiers.secret_key\".");
+    let response = ask(&server.token_of("service_role"), "/dossiers?select=secret_ke").await;
+    assert_eq!(response["hint"], "Perhaps you meant to reference the column \"dossiers.secret_key\".");
 }

@@ -1,7 +1,7 @@
-//! Nothing of a request becomes SQL: attacks in every position that a request has, judged by PostgreSQL's own log.
+//! SQL injection: attacks in every position of a request, checked against PostgreSQL's log.
 //!
-//! Each payload carries a mark. Afterwards the mark may stand in the text of executed statements inside quotes only (names
-//! are quoted identifiers, keys of JSON paths quoted strings), and nothing that an attack does has happened.
+//! Each payload contains a marker. Executed statements may contain the marker only inside quotes (quoted identifiers and
+//! quoted JSON keys), and no attack may have had an effect.
 
 use std::fmt::Write;
 
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::server;
 
-/// In every payload, and in the name of everything that an attack would touch.
+/// The marker in every payload and in the name of every object that an attack would change.
 const MARK: &str = "pwned";
 
-/// Each ends another kind of quote or list and goes on with a statement; `nextval` shows even what is rolled back.
+/// Each ends another kind of quote or list and continues with a statement; `nextval` is visible even after a rollback.
 const PAYLOADS: &[&str] = &[
     "x'; select nextval('pwned_seq'); --",
     "x\"; select nextval('pwned_seq'); --",
@@ -30,8 +30,8 @@ const PAYLOADS: &[&str] = &[
     "pwned_table",
 ];
 
-/// Of a type's name only these characters get through the grammar, and it is the one word that stands bare in the text: of
-/// the payloads those that are more than a name.
+/// Payloads for type names. A type name is the only unquoted request text in a statement; the grammar allows only these
+/// characters.
 const CASTS: &[&str] = &[
     "text) from pwned_table --",
     "text), nextval('pwned_seq') as (x",
@@ -48,12 +48,12 @@ fn encoded(text: &str) -> String {
     })
 }
 
-/// As a name in quotes, which may hold anything.
+/// A quoted name, which may contain any character.
 fn quoted(text: &str) -> String {
     encoded(&format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")))
 }
 
-/// What a header may hold of it.
+/// The characters that are allowed in a header.
 fn header(text: &str) -> String {
     text.chars().filter(|c| matches!(c, ' '..='~')).collect()
 }
@@ -64,7 +64,7 @@ struct Attack<'a> {
     sent: usize,
     /// Positions attacked.
     positions: usize,
-    /// Answers that no attack may cause.
+    /// Responses that no attack may cause.
     faults: Vec<String>,
 }
 
@@ -73,15 +73,15 @@ impl Attack<'_> {
         self.server.request(method, &format!("/rest/v1{path}")).apikey(self.server.anon_key())
     }
 
-    /// Sends a request for every payload; an answer must be one that a client can have caused.
+    /// Sends a request with every payload; the response must be a success or a client error.
     async fn at(&mut self, position: &str, payloads: &[&str], request: impl Fn(&Self, &str) -> Request) {
         self.positions += 1;
         for payload in payloads {
-            let answer = request(self, payload).send().await;
-            let status = answer.status.as_u16();
-            // 25006 is what a sequence in a read-only transaction would give.
-            if status >= 500 || answer.text().contains("\"25006\"") {
-                self.faults.push(format!("{position}, {payload:?}: {status} {}", answer.text()));
+            let response = request(self, payload).send().await;
+            let status = response.status.as_u16();
+            // 25006 would mean that `nextval` ran in a read-only transaction.
+            if status >= 500 || response.text().contains("\"25006\"") {
+                self.faults.push(format!("{position}, {payload:?}: {status} {}", response.text()));
             }
             self.sent += 1;
         }
@@ -91,7 +91,7 @@ impl Attack<'_> {
         self.request(Method::GET, &template.replace('>', "%3E").replace("{}", payload))
     }
 
-    /// A GET of a query that the payload is put into, bare and as a quoted name.
+    /// A GET with the payload in the query, unquoted and as a quoted name.
     async fn query(&mut self, position: &str, template: &str) {
         self.at(position, PAYLOADS, |attack, payload| attack.get(template, &encoded(payload))).await;
         self.at(&format!("{position}, quoted"), PAYLOADS, |attack, payload| {
@@ -100,7 +100,7 @@ impl Attack<'_> {
         .await;
     }
 
-    /// A body in every verb that takes one.
+    /// A body with every method that takes one.
     async fn body(&mut self, position: &str, path: &str, media: &str, body: impl Fn(&str) -> String) {
         for method in [Method::POST, Method::PATCH, Method::PUT] {
             self.at(&format!("{method} {position}"), PAYLOADS, |attack, payload| {
@@ -197,7 +197,7 @@ async fn query_strings(attack: &mut Attack<'_>) {
     ] {
         attack.at(position, CASTS, |a, p| a.get(template, &encoded(p))).await;
     }
-    // Parameters that only writes have.
+    // Parameters of writes.
     for (position, template) in [
         ("columns", "/clients?columns={}"),
         ("on_conflict", "/clients?on_conflict={}"),
@@ -254,7 +254,7 @@ async fn headers(attack: &mut Attack<'_>) {
                     .header(name, &template.replace("{}", &header(p)))
             })
             .await;
-        // Where a function reads all of them.
+        // A function reads all headers.
         attack
             .at(&format!("{position}, of a call"), PAYLOADS, |a, p| {
                 a.request(Method::POST, "/rpc/who_am_i")
@@ -365,7 +365,7 @@ async fn bodies(attack: &mut Attack<'_>) {
                 .await;
         }
     }
-    // What a function sends back as headers goes to the client, never to PostgreSQL again.
+    // Response headers set by a function go to the client and never back to PostgreSQL.
     attack
         .at("call: answer's headers", PAYLOADS, |a, p| {
             let headers = json!([{"x-told": header(p)}]).to_string();
@@ -374,7 +374,7 @@ async fn bodies(attack: &mut Attack<'_>) {
         .await;
 }
 
-/// `text` without what stands in quotes, read as PostgreSQL reads it.
+/// `text` without its quoted parts, tokenised as PostgreSQL does.
 fn outside_quotes(text: &str) -> String {
     let mut bare = String::new();
     let mut chars = text.chars().peekable();
@@ -397,7 +397,7 @@ fn outside_quotes(text: &str) -> String {
 }
 
 #[test]
-fn text_that_broke_out_of_its_quotes_is_seen() {
+fn outside_quotes_finds_text_after_a_closed_quote() {
     for (text, bare) in [
         (
             r#"select "pwned""; x" from t where a = 'pwned''; y' and b = $1"#,
@@ -412,10 +412,10 @@ fn text_that_broke_out_of_its_quotes_is_seen() {
 }
 
 #[tokio::test]
-async fn no_position_of_a_request_reaches_the_text_of_a_statement() {
+async fn request_text_never_becomes_sql() {
     let mut server = server().expect_log("server.trusted_proxies").start().await;
     let database = server.database();
-    // In a schema that every search path ends with and no path names.
+    // In a schema on every search path that no request path can name.
     let _made = database
         .admin_sql(
             "create sequence extensions.pwned_seq; create table extensions.pwned_table (id int);
@@ -425,7 +425,7 @@ async fn no_position_of_a_request_reaches_the_text_of_a_statement() {
         )
         .await;
     database.log_statements().await;
-    // New connections log.
+    // Statement logging applies to new connections.
     server.stop().await;
     server.start_again().await;
 
@@ -441,10 +441,10 @@ async fn no_position_of_a_request_reaches_the_text_of_a_statement() {
     let executed = server.database().executed().await;
     let quoted = executed.iter().filter(|text| text.contains(MARK)).count();
     println!(
-        "{sent} requests in {positions} positions; {} statements, {quoted} with the mark in quotes",
+        "{sent} requests in {positions} positions; {} statements, {quoted} with the marker in quotes",
         executed.len()
     );
-    // The log is one: many attacks are valid requests, and some name things that stand in the text, quoted.
+    // Check the log itself: many attacks are valid requests, and some put quoted names into statements.
     assert!(executed.len() > sent && quoted > 100, "{} statements logged, {quoted} marked", executed.len());
     for text in &executed {
         assert!(!outside_quotes(text).contains(MARK), "executed: {text}");

@@ -1,4 +1,4 @@
-//! Tokens (rest.md §3.15): what is wrong with one and in which order, keys of every kind, where the role is found.
+//! JWT validation (rest.md §3.15): errors and their order, keys of every kind, the role claim.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
@@ -20,7 +20,7 @@ fn part(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Signs a token as another service would.
+/// Signs tokens independently of the product's code.
 enum Signer {
     Secret(Vec<u8>),
     Rsa(rsa::KeyPair),
@@ -57,7 +57,7 @@ impl Signer {
         format!("{message}.{}", part(signature))
     }
 
-    /// Its public part, or the secret.
+    /// The public key, or the secret.
     fn jwk(&self) -> Value {
         let point = |pair: &EcdsaKeyPair, curve: &str, size: usize| {
             let point = pair.public_key().as_ref();
@@ -85,7 +85,7 @@ fn with(mut jwk: Value, members: &Value) -> Value {
     jwk
 }
 
-/// One of each kind, with the `alg` it signs.
+/// One key of each kind, with its `alg`.
 fn signers() -> Vec<(&'static str, Signer)> {
     let ec = |kind| EcdsaKeyPair::generate(kind).unwrap();
     vec![
@@ -105,10 +105,10 @@ async fn ask_with(server: &Basalt, token: &str) -> Response {
     ask(server, "/rpc/current?name=role", &format!("Bearer {token}")).await
 }
 
-/// Every row of the contract's table: what is sent, then status, code, message and details.
+/// Every row of the contract's table: the token, then status, code, message and details.
 fn faults(secret: &str) -> Vec<(String, u16, &'static str, &'static str, Option<&'static str>)> {
     let signer = Signer::Secret(secret.as_bytes().to_vec());
-    let other = Signer::Secret(b"a secret that nobody has told us at all".to_vec());
+    let other = Signer::Secret(b"a secret that the server does not know!".to_vec());
     let ec = Signer::P256(EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap());
     let header = |alg: &str| json!({"alg": alg, "typ": "JWT"});
     let role = json!({"role": "anon"});
@@ -191,27 +191,27 @@ fn faults(secret: &str) -> Vec<(String, u16, &'static str, &'static str, Option<
     rows.into_iter().map(|(token, code, message, details)| (token, 401, code, message, details)).collect()
 }
 
-fn check(answer: &Response, row: &(String, u16, &'static str, &'static str, Option<&'static str>)) {
+fn check(response: &Response, row: &(String, u16, &'static str, &'static str, Option<&'static str>)) {
     let (token, status, code, message, details) = row;
-    let body = answer.json();
-    assert_eq!((answer.status.as_u16(), &body["code"]), (*status, &json!(code)), "{token}: {body}");
+    let body = response.json();
+    assert_eq!((response.status.as_u16(), &body["code"]), (*status, &json!(code)), "{token}: {body}");
     assert_eq!(body["message"], *message, "{token}");
     match details {
         Some("") => assert!(body["details"].is_string(), "{token}"),
         details => assert_eq!(body["details"], json!(details), "{token}"),
     }
     assert!(body["hint"].is_null());
-    assert_eq!(answer.header("proxy-status"), format!("PostgREST; error={code}"));
+    assert_eq!(response.header("proxy-status"), format!("PostgREST; error={code}"));
     let challenge = format!("Bearer error=\"invalid_token\", error_description=\"{message}\"");
-    assert_eq!(answer.header("www-authenticate"), challenge, "{token}");
+    assert_eq!(response.header("www-authenticate"), challenge, "{token}");
 }
 
 #[tokio::test]
-async fn each_fault_of_a_token_has_its_words_alone_and_behind_the_gate() {
+async fn invalid_tokens_get_contract_errors() {
     let (_database, builder) = alone("jwt_faults").await;
     let standalone = builder.config("rest.jwt_aud", "api").start().await;
     for row in faults(SECRET) {
-        // Before the path, before the schema, before anything.
+        // The token is checked before the path and the schema.
         for path in ["/no/such/path", "/labels"] {
             check(&ask(&standalone, path, &format!("Bearer {}", row.0)).await, &row);
         }
@@ -225,7 +225,7 @@ async fn each_fault_of_a_token_has_its_words_alone_and_behind_the_gate() {
 }
 
 #[tokio::test]
-async fn what_passes() {
+async fn valid_tokens_are_accepted() {
     let (_database, builder) = alone("jwt_passes").await;
     let server = builder.config("rest.jwt_aud", "api").start().await;
     let signer = Signer::Secret(SECRET.as_bytes().to_vec());
@@ -247,7 +247,7 @@ async fn what_passes() {
         let token = signer.token(&json!({"alg": alg}), &json!({"role": "authenticated"}));
         assert_eq!(ask_with(&server, &token).await.expect(200).json(), "authenticated");
     }
-    // The scheme is matched in any case; another one is no token; without a role it is a visitor's.
+    // The scheme is case-insensitive; other schemes are ignored; a token without a role is anonymous.
     let token = signer.token(&json!({"alg": "HS256"}), &json!({"role": "authenticated"}));
     for (authorization, role) in [
         (format!("bEaReR   {token}"), "authenticated"),
@@ -255,17 +255,17 @@ async fn what_passes() {
         (token.clone(), "anon"),
         (format!("Bearer {}", signer.token(&json!({"alg": "HS256"}), &json!({"sub": "x"}))), "anon"),
     ] {
-        let answer = ask(&server, "/rpc/current?name=role", &authorization).await.expect(200);
-        assert_eq!(answer.json(), role, "{authorization}");
+        let response = ask(&server, "/rpc/current?name=role", &authorization).await.expect(200);
+        assert_eq!(response.json(), role, "{authorization}");
     }
 }
 
 #[tokio::test]
-async fn a_role_that_is_no_text_is_told_to_the_database() {
+async fn non_string_role_is_reported_as_unknown() {
     let (_database, builder) = alone("jwt_no_text").await;
     let server = builder.start().await;
     let signer = Signer::Secret(SECRET.as_bytes().to_vec());
-    for (role, told) in
+    for (role, role_text) in
         [(json!(123), "123"), (json!(["anon"]), r#"["anon"]"#), (json!(null), "null"), (json!(""), "")]
     {
         let token = signer.token(&json!({"alg": "HS256"}), &json!({"role": role}));
@@ -273,12 +273,12 @@ async fn a_role_that_is_no_text_is_told_to_the_database() {
         assert_eq!((refused.status.as_u16(), refused.header("www-authenticate")), (401, "Bearer"));
         let body = refused.json();
         assert_eq!(body["code"], "22023");
-        assert_eq!(body["message"], format!("role \"{told}\" does not exist"));
+        assert_eq!(body["message"], format!("role \"{role_text}\" does not exist"));
     }
 }
 
 #[tokio::test]
-async fn claims_reach_sql_as_they_were_signed() {
+async fn claims_reach_sql_unchanged() {
     let (_database, builder) = alone("jwt_claims").await;
     let server = builder.start().await;
     let signer = Signer::Secret(SECRET.as_bytes().to_vec());
@@ -291,14 +291,14 @@ async fn claims_reach_sql_as_they_were_signed() {
         let server = &server;
         async move {
             let path = "/rpc/current?name=request.jwt.claims";
-            let answer = ask(server, path, &format!("Bearer {token}")).await.expect(200).json();
-            answer.as_str().unwrap().to_owned()
+            let response = ask(server, path, &format!("Bearer {token}")).await.expect(200).json();
+            response.as_str().unwrap().to_owned()
         }
     };
     let exact =
         r#"{"role":"authenticated","big":12345678901234567890123.5,"z":1,"a":{"k":[1,null]},"é":"ü"}"#;
     assert_eq!(show(signed(exact)).await, exact);
-    // Where the effective role is another, it is added.
+    // If the effective role differs, it is added.
     let added: Value = serde_json::from_str(&show(signed(r#"{"sub":"me"}"#)).await).unwrap();
     assert_eq!(added, json!({"sub": "me", "role": "anon"}));
     let visitor = server.get("/rpc/current?name=request.jwt.claims").send().await.json();
@@ -306,7 +306,7 @@ async fn claims_reach_sql_as_they_were_signed() {
 }
 
 #[tokio::test]
-async fn without_a_visitors_role_a_token_with_one_is_needed() {
+async fn without_anon_role_a_token_with_role_is_required() {
     let (_database, builder) = alone("jwt_nobody").await;
     let server = builder.config("rest.anon_role", "").start().await;
     let signer = Signer::Secret(SECRET.as_bytes().to_vec());
@@ -323,7 +323,7 @@ async fn without_a_visitors_role_a_token_with_one_is_needed() {
 }
 
 #[tokio::test]
-async fn without_a_secret_no_token_is_judged() {
+async fn without_a_secret_tokens_are_rejected() {
     let (_database, builder) = alone("jwt_no_secret").await;
     let server = builder.config("jwt.secret", "").start().await;
     assert_eq!(server.get("/labels").send().await.status, 200);
@@ -333,15 +333,19 @@ async fn without_a_secret_no_token_is_judged() {
         refused.json(),
         json!({"code": "PGRST300", "details": null, "hint": null, "message": "Server lacks JWT secret"})
     );
-    assert_eq!(ask(&server, "/labels", "Bearer").await.json()["code"], "PGRST301", "empty before that");
+    assert_eq!(
+        ask(&server, "/labels", "Bearer").await.json()["code"],
+        "PGRST301",
+        "an empty token is checked first"
+    );
 }
 
 #[tokio::test]
-async fn keys_of_every_kind_verify_and_a_named_one_must_fit() {
+async fn verifies_all_key_types_and_matches_kid() {
     let signers = signers();
     let named = |(alg, signer): &(&str, Signer)| with(signer.jwk(), &json!({"kid": format!("kid of {alg}")}));
     let mut keys: Vec<Value> = signers.iter().map(named).collect();
-    // One without a name, and one that is for encryption.
+    // One key without a kid, and one for encryption.
     let nameless = Signer::P256(EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap());
     keys.push(nameless.jwk());
     keys.push(json!({"kty": "RSA", "use": "enc", "alg": "RSA-OAEP", "n": "AQAB", "e": "AQAB", "kid": "enc"}));
@@ -357,7 +361,7 @@ async fn keys_of_every_kind_verify_and_a_named_one_must_fit() {
         for header in [json!({"alg": alg}), json!({"alg": alg, "kid": kid})] {
             let token = signer.token(&header, &claims);
             assert_eq!(ask_with(&server, &token).await.expect(200).json(), "authenticated", "{header}");
-            // The second time it is known; a changed one is not.
+            // The second request hits the cache; a changed token does not.
             assert_eq!(ask_with(&server, &token).await.status, 200);
             assert_eq!(ask_with(&server, &format!("{token}A")).await.status, 401);
         }
@@ -369,9 +373,9 @@ async fn keys_of_every_kind_verify_and_a_named_one_must_fit() {
     assert_eq!(ask_with(&server, &nameless.token(&json!({"alg": "ES256"}), &claims)).await.status, 200);
     for kid in ["kid of ES256", "anything"] {
         let refused = ask_with(&server, &nameless.token(&json!({"alg": "ES256", "kid": kid}), &claims)).await;
-        assert_eq!(refused.status, 401, "a key without a name fits no token that names one");
+        assert_eq!(refused.status, 401, "a key without a kid does not match a token with one");
     }
-    // The public key of an asymmetric pair is no HMAC secret.
+    // The public key of an asymmetric pair is not accepted as an HMAC secret.
     let (_, Signer::P256(pair)) = &signers[2] else { panic!("P-256 is the third") };
     let confused =
         Signer::Secret(pair.public_key().as_ref().to_vec()).token(&json!({"alg": "HS256"}), &claims);
@@ -379,7 +383,7 @@ async fn keys_of_every_kind_verify_and_a_named_one_must_fit() {
 }
 
 #[tokio::test]
-async fn a_plain_secret_fits_no_token_that_names_a_key() {
+async fn plain_secret_does_not_match_a_token_with_kid() {
     let (_database, builder) = alone("jwt_kid").await;
     let server = builder.start().await;
     let signer = Signer::Secret(SECRET.as_bytes().to_vec());
@@ -388,7 +392,7 @@ async fn a_plain_secret_fits_no_token_that_names_a_key() {
 }
 
 #[tokio::test]
-async fn a_secret_may_be_base64_of_either_alphabet() {
+async fn secret_can_be_base64_or_base64url() {
     let bytes: Vec<u8> = (0..48_u8).map(|n| n.wrapping_mul(37).wrapping_add(251)).collect();
     let signer = Signer::Secret(bytes.clone());
     let token = signer.token(&json!({"alg": "HS256"}), &json!({"role": "authenticated"}));
@@ -400,7 +404,7 @@ async fn a_secret_may_be_base64_of_either_alphabet() {
 }
 
 #[tokio::test]
-async fn the_role_may_lie_anywhere_in_the_claims() {
+async fn role_claim_path_is_configurable() {
     for (name, path) in
         [("jwt_path", r#".app."the roles"[1]"#), ("jwt_path_dollar", r#"$.app."the roles"[1]"#)]
     {
@@ -408,10 +412,10 @@ async fn the_role_may_lie_anywhere_in_the_claims() {
         let server = builder.config("rest.role_claim", path).start().await;
         let signer = Signer::Secret(SECRET.as_bytes().to_vec());
         for (roles, expected) in [(json!(["x", "authenticated"]), "authenticated"), (json!(["x"]), "anon")] {
-            // The usual place says nothing.
+            // The default `role` claim is ignored.
             let claims = json!({"role": "service_role", "app": {"the roles": roles}});
-            let answer = ask_with(&server, &signer.token(&json!({"alg": "HS256"}), &claims)).await;
-            assert_eq!(answer.expect(200).json(), expected);
+            let response = ask_with(&server, &signer.token(&json!({"alg": "HS256"}), &claims)).await;
+            assert_eq!(response.expect(200).json(), expected);
         }
         let claims = json!({"role": "service_role", "app": {"the roles": ["x", "authenticated"]}});
         let token = signer.token(&json!({"alg": "HS256"}), &claims);

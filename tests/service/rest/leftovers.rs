@@ -1,4 +1,4 @@
-//! What code of one request leaves in the session is not there for the next, on a pool of one connection.
+//! No session state of one request is visible to the next, on a pool with one connection.
 
 use basalt_testkit::{Basalt, Request, Response, User};
 use serde_json::json;
@@ -39,7 +39,7 @@ grant insert on public.deferred to authenticated;
 grant execute on function public.on_read, public.on_read_ask, public.run, public.ask, public.me, public.remember to anon, authenticated;
 notify pgrst, 'reload schema'";
 
-/// Code that one user has run, then what the next is to see where a session is new.
+/// Code that one user runs, a check by the next user, and the check's result on a new session.
 const KINDS: [(&str, &str, &str); 17] = [
     (
         "select set_config('app.tenant', 'a', false)",
@@ -110,18 +110,18 @@ async fn started_with(statement_cache: &str) -> (Basalt, User, User) {
     let server = server.start().await;
     server.sql(FUNCTIONS).await;
     let (a, b) = (server.sign_up("a@example.com").await, server.sign_up("b@example.com").await);
-    let is_there = |answer: &Response| answer.status == 200;
+    let is_there = |response: &Response| response.status == 200;
     server.until(super::SOON, &call(&server, &a, "me", &json!({})), is_there).await;
     (server, a, b)
 }
 
-/// A read of a relation that runs `code`.
+/// A read of a view that runs `code`.
 fn read(server: &Basalt, user: &User, view: &str, code: &str) -> Request {
     server.get(&format!("/rest/v1/{view}")).by(server, user).header("x-code", code)
 }
 
 #[tokio::test]
-async fn nobody_acts_as_the_user_whose_name_another_left_behind() {
+async fn claims_left_by_another_user_are_ignored() {
     let (server, a, b) = started().await;
     for name in ["request.jwt.claim.sub", "request.jwt.claims"] {
         let value = if name.ends_with("sub") { a.id.clone() } else { json!({ "sub": a.id }).to_string() };
@@ -158,10 +158,10 @@ async fn nobody_acts_as_the_user_whose_name_another_left_behind() {
 }
 
 #[tokio::test]
-async fn no_kind_of_state_outlives_its_request() {
+async fn no_session_state_survives_a_request() {
     let (server, a, b) = started().await;
     for (left, looked, expected) in KINDS {
-        // As it is committed, as it is refused after it ran, and as it is read.
+        // Committed, and failed after it ran.
         let codes = [left.to_owned(), format!("{left}; select 1 / 0")];
         for code in codes {
             let status = if code.ends_with("/ 0") { 400 } else { 200 };
@@ -174,7 +174,7 @@ async fn no_kind_of_state_outlives_its_request() {
         let seen = call(&server, &b, "ask", &json!({ "code": looked })).send().await.expect(200);
         assert_eq!(seen.json(), json!(expected), "{left}, rolled back");
     }
-    // And other connections need not wait for locks until this one is used again.
+    // Locks are released immediately, not when the connection is next used.
     call(&server, &a, "run", &json!({ "code": "select pg_advisory_lock(78)" })).send().await.expect(200);
     let begun = std::time::Instant::now();
     while server.sql("select pg_try_advisory_lock(78)::text").await[0][0].as_deref() != Some("true") {
@@ -183,14 +183,14 @@ async fn no_kind_of_state_outlives_its_request() {
 }
 
 #[tokio::test]
-async fn no_kind_of_state_outlives_a_read_or_a_deferred_trigger() {
+async fn no_session_state_survives_a_read_or_deferred_trigger() {
     let (server, a, b) = started().await;
     for (left, looked, expected) in KINDS {
         let seen = async || {
             let seen = call(&server, &b, "ask", &json!({ "code": looked })).send().await.expect(200);
             assert_eq!(seen.json(), json!(expected), "{left}");
         };
-        // Temporary objects are refused in a READ ONLY transaction.
+        // A READ ONLY transaction cannot create temporary objects.
         let status = if left.contains("temp ") { 405 } else { 200 };
         read(&server, &a, "doing", left).send().await.expect(status);
         let seen_by_read = read(&server, &b, "asking", looked).send().await.expect(200);
@@ -201,7 +201,7 @@ async fn no_kind_of_state_outlives_a_read_or_a_deferred_trigger() {
         let failed = if status == 200 { 400 } else { 405 };
         read(&server, &a, "doing", &failing).send().await.expect(failed);
         seen().await;
-        // Runs at the commit, when everything else is over.
+        // The trigger runs at commit, after everything else.
         let deferred = server.post("/rest/v1/deferred").by(&server, &a).json(&json!({ "code": left }));
         deferred.header("prefer", "return=minimal").send().await.expect(201);
         seen().await;
@@ -209,7 +209,7 @@ async fn no_kind_of_state_outlives_a_read_or_a_deferred_trigger() {
 }
 
 #[tokio::test]
-async fn without_prepared_statements_the_reset_is_the_same() {
+async fn reset_works_without_prepared_statements() {
     let (server, a, b) = started_with("0").await;
     for (left, looked, expected) in KINDS {
         call(&server, &a, "run", &json!({ "code": left })).send().await.expect(200);
@@ -223,9 +223,9 @@ async fn without_prepared_statements_the_reset_is_the_same() {
 }
 
 #[tokio::test]
-async fn a_replaced_statement_of_the_reset_does_not_pass_for_it() {
+async fn replaced_reset_statement_closes_the_connection() {
     let (server, a, b) = started().await;
-    // The connection is given up, and so is the read on it.
+    // The connection is closed, and the read on it fails.
     server.expect_log("the database connection broke");
     let leave = "perform set_config('app.tenant', 'a', false)";
     let ask = "select string_agg(name, ' ') from pg_prepared_statements where name like 'reset%'";
@@ -253,15 +253,15 @@ async fn a_replaced_statement_of_the_reset_does_not_pass_for_it() {
             assert_eq!(seen.json(), json!("0"), "{name}");
         }
     }
-    // Nor does it run as the login, which could take on any role.
+    // Nor does it run as the login role, which can switch to any role.
     let witnessed = server.sql("select coalesce(string_agg(who, ' '), '') from public.witnessed").await;
     assert_eq!(witnessed[0][0].as_deref(), Some(""));
 }
 
 #[tokio::test]
-async fn statements_replaced_in_a_read_are_not_run_for_the_next() {
+async fn statements_replaced_in_a_read_are_not_executed() {
     let (server, a, b) = started().await;
-    // Not those that its own request needs: it is to succeed.
+    // Except those that its own request needs, so that it succeeds.
     let code = "do $$ declare s record; begin \
                 for s in select name, parameter_types as types from pg_prepared_statements \
                 where name not like 'reset%' and statement not like '%response.%' loop \
@@ -271,7 +271,7 @@ async fn statements_replaced_in_a_read_are_not_run_for_the_next() {
                 end loop; end $$";
     let me = "select auth.uid()";
     for _ in 0..2 {
-        // All that the next request needs is prepared.
+        // Prepare everything that the next request needs.
         read(&server, &b, "asking", me).send().await.expect(200);
         read(&server, &a, "doing", code).send().await.expect(200);
         let seen = read(&server, &b, "asking", me).send().await.expect(200);
@@ -282,7 +282,7 @@ async fn statements_replaced_in_a_read_are_not_run_for_the_next() {
 }
 
 #[tokio::test]
-async fn every_function_that_may_prepare_in_a_read_is_known() {
+async fn functions_that_may_prepare_in_a_read_are_detected() {
     let server = server().config("database.pool_size", "1").start().await;
     let look = "create view public.left_behind as \
                 select count(*)::int as count from pg_prepared_statements where name = 'left_behind'; \
@@ -297,7 +297,7 @@ async fn every_function_that_may_prepare_in_a_read_is_known() {
     .into_iter()
     .enumerate()
     {
-        // A function that is stable calls it, for a policy.
+        // A stable function calls it, in a policy.
         let made = format!(
             "create schema aside; grant usage on schema aside to authenticated; \
              create function aside.leave() returns bool language {language} as $${body}$$; \
@@ -311,7 +311,7 @@ async fn every_function_that_may_prepare_in_a_read_is_known() {
         );
         server.sql(&made).await;
         let guarded = server.get(&format!("/rest/v1/guarded_{number}")).by(&server, &user);
-        let is_read = |answer: &Response| answer.status == 200;
+        let is_read = |response: &Response| response.status == 200;
         assert_eq!(server.until(super::SOON, &guarded, is_read).await.json(), json!([{ "id": 1 }]));
         let left = server.get("/rest/v1/left_behind").by(&server, &user).send().await.expect(200);
         assert_eq!(left.json(), json!([{ "count": 0 }]), "{body}");
@@ -320,7 +320,7 @@ async fn every_function_that_may_prepare_in_a_read_is_known() {
 }
 
 #[tokio::test]
-async fn every_trigger_that_may_prepare_is_known() {
+async fn triggers_that_may_prepare_are_detected() {
     let server = server().config("database.pool_size", "1").start().await;
     let user = server.sign_up("a@example.com").await;
     for (number, body) in
@@ -342,7 +342,7 @@ async fn every_trigger_that_may_prepare_is_known() {
         server.sql(&made).await;
         let insert = server.post(&format!("/rest/v1/triggered_{number}")).by(&server, &user);
         let insert = insert.json(&json!({ "id": 1 }));
-        let is_written = |answer: &Response| answer.status == 201;
+        let is_written = |response: &Response| response.status == 201;
         server.until(super::SOON, &insert, is_written).await;
         let left = server.get("/rest/v1/left_behind").by(&server, &user).send().await.expect(200);
         assert_eq!(left.json(), json!([{ "count": 0 }]), "{body}");

@@ -1,4 +1,4 @@
-//! What the schema cache knows (rest.md §4.3), by what requests can do with it.
+//! The contents of the schema cache (rest.md §4.3), tested through requests.
 
 use basalt_testkit::{Basalt, Request, Response};
 use http::Method;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::shapes::metric;
 use super::{SOON, anon, server};
 
-/// A request in the schema of these tests.
+/// A request in the schema `meta`.
 fn ask(server: &Basalt, method: Method, path: &str) -> Request {
     let profile =
         if matches!(method, Method::GET | Method::HEAD) { "accept-profile" } else { "content-profile" };
@@ -23,22 +23,22 @@ async fn json_of(server: &Basalt, path: &str) -> Value {
     ask(server, Method::GET, path).send().await.expect(200).json()
 }
 
-/// A write that is undone; the rows it answers.
+/// The rows returned by a write that is rolled back.
 async fn written(server: &Basalt, method: Method, path: &str, content: &str, body: &str) -> Value {
     let request = ask(server, method, path)
         .header("prefer", "tx=rollback, return=representation")
         .header("content-type", content)
         .body(body.to_owned());
-    let answer: Response = request.send().await;
-    assert!(answer.status.is_success(), "{path}: {}", answer.text());
-    answer.json()
+    let response: Response = request.send().await;
+    assert!(response.status.is_success(), "{path}: {}", response.text());
+    response.json()
 }
 
 #[tokio::test]
-async fn a_domain_is_shown_and_read_as_its_casts_say() {
+async fn domain_casts_apply_to_reads() {
     let server = started().await;
     for (path, expected) in [
-        // Output: named, by star, on views of views, in embeds of every kind, on rows of functions.
+        // Output: by name, by star, in views of views, in embeds of every kind, in rows of functions.
         ("/labels?id=eq.2", json!([{"id": 2, "name": "green", "shade": "#000100"}])),
         ("/labels?select=s:shade&order=id", json!([{"s": "#000000"}, {"s": "#000100"}, {"s": null}])),
         ("/labels?select=*,shade&id=eq.2", json!([{"id": 2, "name": "green", "shade": "#000100"}])),
@@ -60,13 +60,13 @@ async fn a_domain_is_shown_and_read_as_its_casts_say() {
         ),
         ("/rpc/all_labels?order=id&limit=1", json!([{"id": 1, "name": "black", "shade": "#000000"}])),
         ("/rpc/all_labels?select=shade&shade=eq.000100", json!([{"shade": "#000100"}])),
-        // A cast casts what is shown; groups are by value.
+        // An explicit cast applies to the formatted value; grouping uses the stored value.
         ("/labels?select=shade::text&id=eq.2", json!([{"shade": "\"#000100\""}])),
         (
             "/labels?select=shade,id.count()&order=shade",
             json!([{"shade": "#000000", "count": 1}, {"shade": "#000100", "count": 1}, {"shade": null, "count": 1}]),
         ),
-        // Filters: values are read, patterns and tests for null are not.
+        // Filters: values are converted; patterns and null tests are not.
         ("/labels?select=id&shade=eq.%23000100", json!([{"id": 2}])),
         ("/labels?select=id&shade=not.eq.000100", json!([{"id": 1}])),
         ("/labels?select=id&shade=in.(000100,%23000000)&order=id", json!([{"id": 1}, {"id": 2}])),
@@ -78,7 +78,7 @@ async fn a_domain_is_shown_and_read_as_its_casts_say() {
             "/labels?select=id,stickers!inner(id)&stickers.tint=eq.0000FF",
             json!([{"id": 2, "stickers": [{"id": 3}]}]),
         ),
-        // The order is of the values.
+        // Sorting uses the stored values.
         ("/labels?select=id&order=shade.desc.nullslast", json!([{"id": 2}, {"id": 1}, {"id": 3}])),
     ] {
         assert_eq!(json_of(&server, path).await, expected, "{path}");
@@ -93,7 +93,7 @@ async fn a_domain_is_shown_and_read_as_its_casts_say() {
 }
 
 #[tokio::test]
-async fn a_domain_is_written_as_its_casts_say() {
+async fn domain_casts_apply_to_writes() {
     let server = started().await;
     let json = "application/json";
     let rows = written(
@@ -168,9 +168,9 @@ async fn a_domain_is_written_as_its_casts_say() {
 }
 
 #[tokio::test]
-async fn relations_of_every_kind() {
+async fn every_kind_of_relation_is_exposed() {
     let server = started().await;
-    // A partitioned table is one relation; its parts are none.
+    // A partitioned table is a relation; its partitions are not.
     assert_eq!(
         json_of(&server, "/readings?select=id,sensors(name)&order=taken&limit=1").await,
         json!([{"id": 1, "sensors": {"name": "roof"}}])
@@ -194,13 +194,13 @@ async fn relations_of_every_kind() {
         ("/labels_view_view", "OPTIONS,GET,HEAD,POST,PUT,PATCH,DELETE"),
         ("/reading_pairs", "OPTIONS,GET,HEAD"),
         ("/reading_totals", "OPTIONS,GET,HEAD"),
-        // Only what the trigger makes possible.
+        // Only the methods that the trigger allows.
         ("/frozen", "OPTIONS,GET,HEAD,POST"),
     ] {
-        let answer = anon(&server, Method::OPTIONS, path).header("accept-profile", "meta").send().await;
-        assert_eq!(answer.header("allow"), allowed, "{path}");
+        let response = anon(&server, Method::OPTIONS, path).header("accept-profile", "meta").send().await;
+        assert_eq!(response.header("allow"), allowed, "{path}");
     }
-    // A view has the keys of all the tables that it shows whole keys of.
+    // A view has the key of every table whose key columns it includes.
     let root = json_of(&server, "/").await;
     let keys = |relation: &str| -> Vec<String> {
         let columns = root["definitions"][relation]["properties"].as_object().unwrap();
@@ -236,14 +236,14 @@ async fn foreign_tables_are_relations() {
         )
         .await;
     let lines = ask(&server, Method::GET, "/lines");
-    let answer = server.until(SOON, &lines, |answer| answer.status == 200).await;
-    assert_eq!(answer.json(), json!([{"line": "one line"}]));
+    let response = server.until(SOON, &lines, |response| response.status == 200).await;
+    assert_eq!(response.json(), json!([{"line": "one line"}]));
     let options = anon(&server, Method::OPTIONS, "/lines").header("accept-profile", "meta").send().await;
-    assert_eq!(options.header("allow"), "OPTIONS,GET,HEAD", "this kind cannot be written");
+    assert_eq!(options.header("allow"), "OPTIONS,GET,HEAD", "file_fdw tables are read-only");
 }
 
 #[tokio::test]
-async fn columns_and_their_defaults() {
+async fn column_defaults_apply_with_missing_default() {
     let server = started().await;
     let request = ask(&server, Method::POST, "/defaults?columns=plain,amount,ticket,mood,code,at,id&select=plain,amount,ticket,mood,code,at,computed,id")
         .header("prefer", "tx=rollback, return=representation, missing=default");
@@ -280,9 +280,9 @@ async fn columns_and_their_defaults() {
     assert_eq!(columns["mood"]["enum"], json!(["sad", "ok", "happy"]));
 }
 
-/// Defaults, comments and column numbers are read each by themselves; this is where they could go astray.
+/// Defaults, comments and column numbers come from separate catalog queries; dropped and unusual columns could mismatch them.
 #[tokio::test]
-async fn odd_columns_have_their_own_defaults_and_comments() {
+async fn unusual_columns_keep_their_defaults_and_comments() {
     let server = started().await;
     let _made = server
         .database()
@@ -308,7 +308,7 @@ async fn odd_columns_have_their_own_defaults_and_comments() {
     let insert = ask(&server, Method::POST, path)
         .header("prefer", "return=representation, missing=default")
         .json(&json!([{}]));
-    let rows = server.until(SOON, &insert, |answer| answer.status == 201).await.json();
+    let rows = server.until(SOON, &insert, |response| response.status == 201).await.json();
     let expected = json!([{
         "id": 1, "always": 1, "double": 14, "fixed": 1, "note": "{VAR 1}", "list": ["a", "b"], "bare": null
     }]);
@@ -327,9 +327,9 @@ async fn odd_columns_have_their_own_defaults_and_comments() {
         assert_eq!(columns[column]["description"], Value::Null, "{column}");
     }
 
-    // A look at the catalog counts what a load reads, in a schema that has everything.
+    // The catalog rows read by a load, in a schema with every kind of object.
     let loads = async || metric(&server, "basalt_rest_schema_cache_loads_total{result=\"ok\"}").await;
-    // Notifications of the new table may still cause one.
+    // Notifications for the new table may still cause a reload.
     let deadline = Instant::now() + SOON;
     loop {
         let before = loads().await;
@@ -339,12 +339,12 @@ async fn odd_columns_have_their_own_defaults_and_comments() {
         if (loads().await - before).abs() < 0.1 {
             break;
         }
-        assert!(Instant::now() < deadline, "names that are not there cost a load");
+        assert!(Instant::now() < deadline, "unknown names cause a reload");
     }
 }
 
 #[tokio::test]
-async fn functions_with_arguments_of_every_mode() {
+async fn functions_accept_arguments_of_every_mode() {
     let server = started().await;
     for (path, expected) in [
         ("/rpc/in_out?b=1&c=x", json!({"a": 2, "c": "x!", "d": {"b": 1}})),
@@ -370,11 +370,11 @@ async fn functions_with_arguments_of_every_mode() {
         ("/rpc/widths", json!({"b": "1011", "c": "abc", "v": "def"}), json!("1011 abc def")),
         ("/rpc/no_columns", json!({}), json!([{"column1": 1, "column2": "one"}])),
     ] {
-        let answer = ask(&server, Method::POST, path).json(&body).send().await.expect(200).json();
+        let response = ask(&server, Method::POST, path).json(&body).send().await.expect(200).json();
         if path == "/rpc/no_columns" {
-            assert_eq!(answer.as_array().map(Vec::len), Some(1), "{answer}");
+            assert_eq!(response.as_array().map(Vec::len), Some(1), "{response}");
         } else {
-            assert_eq!(answer, expected, "{path}");
+            assert_eq!(response, expected, "{path}");
         }
     }
     for (path, body) in [
@@ -383,13 +383,13 @@ async fn functions_with_arguments_of_every_mode() {
         ("/rpc/two_unnamed", json!({"": 1})),
         ("/rpc/one_unnamed_int", json!({})),
     ] {
-        let answer = ask(&server, Method::POST, path).json(&body).send().await;
-        assert_eq!((answer.status.as_u16(), &answer.json()["code"]), (404, &json!("PGRST202")), "{path}");
+        let response = ask(&server, Method::POST, path).json(&body).send().await;
+        assert_eq!((response.status.as_u16(), &response.json()["code"]), (404, &json!("PGRST202")), "{path}");
     }
 }
 
 #[tokio::test]
-async fn what_is_not_exposed_relates_nothing() {
+async fn hidden_junction_creates_no_relationship() {
     let server = started().await;
     let clients = |embed: &str| anon(&server, Method::GET, &format!("/clients?select=id,{embed}")).send();
     let refused = clients("treasures(id)").await;

@@ -1,4 +1,4 @@
-//! GET and HEAD (rest.md §3.3–§3.8). Most of it is in the transcripts of `reads/`, sentence by sentence.
+//! GET and HEAD (rest.md §3.3–§3.8). Most cases are in the transcripts in `reads/`, one for each sentence of the contract.
 
 use http::Method;
 use insta::assert_snapshot;
@@ -8,59 +8,59 @@ use super::transcript::replay;
 use super::{SOON, anon, get, server, shown};
 
 #[tokio::test]
-async fn names_and_keys() {
+async fn transcript_names() {
     replay(&server().start().await, include_str!("reads/names.txt")).await;
 }
 
 #[tokio::test]
-async fn select_lists() {
+async fn transcript_select() {
     replay(&server().start().await, include_str!("reads/select.txt")).await;
 }
 
 #[tokio::test]
-async fn filters_and_logic() {
+async fn transcript_filters() {
     replay(&server().start().await, include_str!("reads/filters.txt")).await;
 }
 
 #[tokio::test]
-async fn orders() {
+async fn transcript_order() {
     replay(&server().start().await, include_str!("reads/order.txt")).await;
 }
 
 #[tokio::test]
-async fn pages_and_counts() {
+async fn transcript_pages() {
     replay(&server().start().await, include_str!("reads/pages.txt")).await;
 }
 
 #[tokio::test]
-async fn pages_of_at_most_two_rows() {
+async fn transcript_max_rows() {
     let server = server().config("rest.max_rows", "2").start().await;
     replay(&server, include_str!("reads/max_rows.txt")).await;
 }
 
 #[tokio::test]
-async fn relationships() {
+async fn transcript_embeds() {
     replay(&server().start().await, include_str!("reads/embeds.txt")).await;
 }
 
 #[tokio::test]
-async fn spreads_and_aggregates() {
+async fn transcript_spreads() {
     replay(&server().start().await, include_str!("reads/spreads.txt")).await;
 }
 
 #[tokio::test]
-async fn columns_that_are_granted() {
+async fn transcript_privileges() {
     replay(&server().start().await, include_str!("reads/privileges.txt")).await;
 }
 
 #[tokio::test]
-async fn of_two_faults_the_earlier_is_told() {
+async fn transcript_precedence() {
     replay(&server().start().await, include_str!("reads/precedence.txt")).await;
 }
 
-/// Two schemas, no aggregates, embeds by their aliases only.
+/// Two schemas, no aggregates, embeds addressed only by alias.
 #[tokio::test]
-async fn other_settings() {
+async fn transcript_settings() {
     let server = server()
         .config("rest.schemas", "public,archive")
         .config("rest.aggregates", "false")
@@ -71,7 +71,7 @@ async fn other_settings() {
 }
 
 #[tokio::test]
-async fn rows_ranges_and_counts() {
+async fn rows_have_ranges_and_counts() {
     let server = server().start().await;
     let counted =
         |path: &'static str| anon(&server, Method::GET, path).header("prefer", "count=exact").send();
@@ -151,7 +151,7 @@ async fn rows_ranges_and_counts() {
     content-location: /invoices
     preference-applied: count=exact
     ");
-    assert!(headed.headers.get("content-length").is_none(), "HEAD has no length of its own");
+    assert!(headed.headers.get("content-length").is_none(), "HEAD has no content-length");
     assert_eq!(get(&server, "/clients").await.header("vary"), "Accept, Prefer, Range");
 }
 
@@ -164,13 +164,13 @@ async fn max_rows_caps_every_level() {
         anon(&server, Method::GET, "/invoices?select=id").header("prefer", "count=estimated").send().await;
     assert_eq!(counted.status, 206);
     let total: i64 = counted.header("content-range").split_once('/').unwrap().1.parse().unwrap();
-    assert!(total > 2, "more than the cap, by the planner");
+    assert!(total > 2, "the planner's estimate exceeds the cap");
     let few = anon(&server, Method::GET, "/clients?id=eq.1").header("prefer", "count=estimated").send().await;
     assert_eq!(few.header("content-range"), "0-0/1");
 }
 
 #[tokio::test]
-async fn embeds() {
+async fn embeds_related_rows() {
     let server = server().start().await;
     for (path, body) in [
         (
@@ -228,7 +228,7 @@ async fn embeds() {
 }
 
 #[tokio::test]
-async fn an_aliased_embed_is_still_found_by_its_old_name() {
+async fn aliased_embed_accepts_its_relation_name() {
     let server = server().start().await;
     let response = get(&server, "/projects?select=id,x:tasks(id)&tasks.order=id&id=eq.1").await;
     assert_snapshot!(shown(&response), @r#"
@@ -252,7 +252,7 @@ async fn server_without_legacy_names() -> basalt_testkit::Basalt {
 }
 
 #[tokio::test]
-async fn media_types() {
+async fn accept_selects_the_media_type() {
     let server = server().start().await;
     let accepting = |path: &'static str, media: &'static str| {
         anon(&server, Method::GET, path).header("accept", media).send()
@@ -308,7 +308,7 @@ async fn media_types() {
 }
 
 #[tokio::test]
-async fn the_root_shows_what_the_caller_may_use() {
+async fn root_document_follows_privileges() {
     let server = server().start().await;
     let document = get(&server, "/").await.expect(200);
     assert_eq!(document.header("content-type"), "application/openapi+json; charset=utf-8");
@@ -330,9 +330,9 @@ async fn the_root_shows_what_the_caller_may_use() {
     assert!(all["paths"]["/notes"].is_object());
 }
 
-/// They have no keys, so only functions relate them.
+/// Foreign tables have no keys, so only functions relate them.
 #[tokio::test]
-async fn foreign_tables_are_read_like_others() {
+async fn foreign_tables_can_be_read_and_embedded() {
     let server = server().start().await;
     let _done = server
         .database()
@@ -363,7 +363,7 @@ async fn foreign_tables_are_read_like_others() {
 
 /// rest.md §5, 46.
 #[tokio::test]
-async fn long_lists_fit_into_the_request_line() {
+async fn accepts_filter_lists_of_58_kb() {
     let server = server().start().await;
     let ids: Vec<String> = (0..1_600).map(|n| format!("6f1b9a1e-0000-4000-8000-{n:012}")).collect();
     let path = format!("/kinds?select=id&uid=in.({})", ids.join(","));
@@ -373,9 +373,9 @@ async fn long_lists_fit_into_the_request_line() {
     assert_eq!(get(&server, &quoted).await.expect(200).json(), json!([{"id": 1}]));
 }
 
-/// Deep trees are refused rather than run out of stack.
+/// Deep trees are rejected before they overflow the stack.
 #[tokio::test]
-async fn nesting_has_an_end() {
+async fn nesting_depth_is_limited() {
     let server = server().start().await;
     let nested = |open: &str, middle: &str, close: &str, depth: usize| {
         format!("{}{middle}{}", open.repeat(depth), close.repeat(depth))
@@ -387,9 +387,9 @@ async fn nesting_has_an_end() {
         (format!("/tasks?{}=eq.1", nested("a.", "id", "", 5_000)), "PGRST108"),
         (format!("/tasks?select=data{}", "-%3Ea".repeat(500)), "42703"),
     ] {
-        let answer = get(&server, &path).await;
+        let response = get(&server, &path).await;
         assert_eq!(
-            (answer.status.as_u16(), answer.json()["code"].as_str()),
+            (response.status.as_u16(), response.json()["code"].as_str()),
             (400, Some(code)),
             "{:.60}",
             path
@@ -400,7 +400,7 @@ async fn nesting_has_an_end() {
 }
 
 #[tokio::test]
-async fn an_estimate_tells_no_more_than_the_roles_own_rows() {
+async fn estimated_count_does_not_reveal_hidden_rows() {
     let server = server().config("rest.max_rows", "5").start().await;
     let _made = server
         .sql(
@@ -417,9 +417,9 @@ async fn an_estimate_tells_no_more_than_the_roles_own_rows() {
         let mut totals = Vec::new();
         for count in ["planned", "estimated", "exact"] {
             let request = server.get(&format!("/rest/v1{path}")).apikey(server.anon_key()).bearer(token);
-            let answer = request.header("prefer", &format!("count={count}")).send().await;
-            let range = answer.header("content-range").to_owned();
-            totals.push(range.rsplit_once('/').unwrap_or_else(|| panic!("{}", answer.text())).1.to_owned());
+            let response = request.header("prefer", &format!("count={count}")).send().await;
+            let range = response.header("content-range").to_owned();
+            totals.push(range.rsplit_once('/').unwrap_or_else(|| panic!("{}", response.text())).1.to_owned());
         }
         totals
     };
@@ -431,7 +431,7 @@ async fn an_estimate_tells_no_more_than_the_roles_own_rows() {
         }
     }
     for path in ["/notes", "/note_view", "/outer_view", "/notes?owner=eq.member"] {
-        // One cap and one more.
+        // Counting stops at one more than the cap.
         assert_eq!(totals(&member, path).await, ["6", "6", "7"], "{path}");
         let and = if path.contains('?') { '&' } else { '?' };
         for window in ["offset=3", "limit=3&offset=2"] {
@@ -442,7 +442,7 @@ async fn an_estimate_tells_no_more_than_the_roles_own_rows() {
             );
         }
     }
-    // A role that passes policies gets what the planner thinks.
+    // A role that bypasses policies gets the planner's estimate.
     let planned: u64 = totals(&service, "/notes?owner=eq.another").await[0].parse().unwrap();
     assert!((300..500).contains(&planned), "{planned}");
 }

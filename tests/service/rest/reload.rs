@@ -33,14 +33,14 @@ async fn new_tables_functions_and_relationships_appear() {
 }
 
 #[tokio::test]
-async fn grants_act_at_once() {
+async fn grants_apply_immediately() {
     let server = server().start().await;
     let _done = server.sql("revoke select on clients from anon").await;
     assert_eq!(get(&server, "/clients").await.json()["code"], "42501");
 }
 
 #[tokio::test]
-async fn a_changed_column_type_does_not_break_prepared_statements() {
+async fn changed_column_type_keeps_statements_working() {
     let server = server().start().await;
     for _ in 0..20 {
         let _warm = get(&server, "/kv?select=*").await.expect(200);
@@ -53,11 +53,11 @@ async fn a_changed_column_type_does_not_break_prepared_statements() {
 }
 
 #[tokio::test]
-async fn settings_in_the_database_count_after_a_reload() {
+async fn stored_settings_apply_after_a_reload() {
     let server = server().start().await;
     let name = server.database().name();
     let setting = format!("alter role authenticator in database \"{name}\" set pgrst.db_max_rows = '1'");
-    // As the project's owner, who is no superuser.
+    // As the project's owner, which is not a superuser.
     let _done = server.sql(&setting).await;
     let _done = server.sql("notify pgrst, 'reload config'").await;
     let request = anon(&server, Method::GET, "/clients");
@@ -68,7 +68,7 @@ async fn settings_in_the_database_count_after_a_reload() {
 }
 
 #[tokio::test]
-async fn the_project_s_owner_may_store_every_setting_and_give_the_roles_on() {
+async fn project_owner_can_store_settings_and_grant_roles() {
     let database = Cluster::get().await.database(Path::new(PROJECT)).await;
     let name = database.name();
     for setting in basalt_rest::config::DATABASE_SETTINGS {
@@ -86,7 +86,7 @@ async fn the_project_s_owner_may_store_every_setting_and_give_the_roles_on() {
         .await;
 }
 
-/// How often the schema cache was loaded.
+/// The number of schema cache loads.
 fn loads(server: &Basalt) -> usize {
     server.log().iter().filter(|line| line.message == "schema cache loaded").count()
 }
@@ -100,7 +100,7 @@ async fn until_loaded(server: &Basalt, times: usize) {
 }
 
 #[tokio::test]
-async fn a_load_follows_the_known_messages_only() {
+async fn only_known_messages_trigger_a_reload() {
     let server = server().start().await;
     let first = loads(&server);
     for (nth, message) in
@@ -114,7 +114,7 @@ async fn a_load_follows_the_known_messages_only() {
 }
 
 #[tokio::test]
-async fn whatever_the_cache_is_made_of_brings_a_load_when_it_changes() {
+async fn every_relevant_schema_change_triggers_a_reload() {
     let server = server().start().await;
     let changes = [
         "create domain colour as text",
@@ -139,13 +139,13 @@ async fn whatever_the_cache_is_made_of_brings_a_load_when_it_changes() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
-    // One load more than changes, where the listener was late at the start.
+    // One extra load is possible if the listener connected late.
     let mut before = 0;
     while loads(&server) != before {
         before = loads(&server);
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    // Nothing of it is the cache's.
+    // Changes to objects that are not in the cache.
     let _done = server.sql("create sequence ticks; analyze kv").await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(loads(&server), before);
@@ -155,25 +155,26 @@ async fn whatever_the_cache_is_made_of_brings_a_load_when_it_changes() {
 async fn many_messages_share_a_load() {
     let server = server().start().await;
     let first = loads(&server);
-    // Each in a transaction of its own, faster than the schema can be read.
+    // Each in its own transaction, faster than a reload takes.
     let _heard = server.sql("do $$ begin for i in 1..50 loop notify pgrst; commit; end loop; end $$").await;
     let _last = server.sql("create table at_the_end (id int); grant select on at_the_end to anon").await;
-    let _there =
-        server.until(SOON, &anon(&server, Method::GET, "/at_the_end"), |answer| answer.status == 200).await;
+    let _there = server
+        .until(SOON, &anon(&server, Method::GET, "/at_the_end"), |response| response.status == 200)
+        .await;
     assert!(loads(&server) - first < 20, "{} loads for 51 messages", loads(&server) - first);
 }
 
 #[tokio::test]
-async fn what_was_just_made_is_there_without_a_message() {
+async fn new_objects_are_found_without_a_notification() {
     let server = server().start().await;
     let _done = server
         .database()
         .admin_sql("drop event trigger pgrst_ddl_watch; drop event trigger pgrst_drop_watch")
         .await;
-    // The log is read a moment after it was written; this is not.
+    // Read the metric, not the log, which is collected with a delay.
     let loads = async || metric(&server, "basalt_rest_schema_cache_loads_total{result=\"ok\"}").await;
     let first = loads().await;
-    // Each is asked for at once, and each answer is the first one.
+    // Each object is requested immediately, and the first response succeeds.
     let _done = server
         .sql("create table fresh (id int primary key, client_id int); grant all on fresh to anon")
         .await;
@@ -196,9 +197,9 @@ async fn what_was_just_made_is_there_without_a_message() {
         .await;
     assert_eq!(get(&server, "/rpc/fresh_call?a=5&b=6").await.expect(200).json(), 11);
     let after = loads().await;
-    // One more where the listener was late at the start.
+    // One extra load is possible if the listener connected late.
     assert!((4.9..6.1).contains(&(after - first)), "{} loads", after - first);
-    // Nothing has changed: names that are not there cost no load.
+    // The schema has not changed: unknown names cause no reload.
     for _ in 0..30 {
         assert_eq!(get(&server, "/nowhere").await.json()["code"], "PGRST205");
     }
@@ -206,7 +207,7 @@ async fn what_was_just_made_is_there_without_a_message() {
 }
 
 #[tokio::test]
-async fn a_crowd_that_asks_for_what_was_just_made_shares_checks_and_loads() {
+async fn concurrent_requests_for_a_new_table_share_a_load() {
     let server = server().start().await;
     let _done = server
         .database()
@@ -214,19 +215,19 @@ async fn a_crowd_that_asks_for_what_was_just_made_shares_checks_and_loads() {
         .await;
     let _done = server.sql("create table crowd (id int); grant select on crowd to anon").await;
     let before = metric(&server, "basalt_rest_schema_cache_loads_total{result=\"ok\"}").await;
-    let asked = (0..30).map(|_| get(&server, "/crowd"));
-    for answer in join_all(asked).await {
-        assert_eq!(answer.expect(200).json(), json!([]));
+    let requests = (0..30).map(|_| get(&server, "/crowd"));
+    for response in join_all(requests).await {
+        assert_eq!(response.expect(200).json(), json!([]));
     }
     let loads = metric(&server, "basalt_rest_schema_cache_loads_total{result=\"ok\"}").await - before;
-    // One more where the listener was late at the start.
+    // One extra load is possible if the listener connected late.
     assert!((0.9..2.1).contains(&loads), "{loads} loads");
     let checks = metric(&server, "basalt_rest_schema_looks_total{result=\"ok\"}").await;
     assert!((0.9..10.1).contains(&checks), "{checks} checks");
 }
 
 #[tokio::test]
-async fn a_failing_load_keeps_the_old_cache_and_is_repeated() {
+async fn failed_load_keeps_the_old_cache_and_retries() {
     let server = server()
         .config("rest.pre_config", "meta.trouble")
         .expect_log("the schema cache could not be loaded")
@@ -237,14 +238,14 @@ async fn a_failing_load_keeps_the_old_cache_and_is_repeated() {
     server.wait_for_log("the old schema cache stays in use; trying again in 1s").await;
     assert_eq!(get(&server, "/clients").await.status, 200);
     server.wait_for_log("trying again in 2s").await;
-    assert_eq!(server.get("/ready").send().await.status, 200, "it serves");
+    assert_eq!(server.get("/ready").send().await.status, 200, "the server is still ready");
     let _done = server.sql("delete from meta.troubles; create table after_trouble (id int); grant select on after_trouble to anon").await;
     until_loaded(&server, first + 1).await;
     assert_eq!(get(&server, "/after_trouble").await.status, 200);
 }
 
 #[tokio::test]
-async fn before_the_first_load_requests_are_told_to_come_back() {
+async fn before_the_first_load_requests_get_503() {
     let (database, builder) = alone("reload_start").await;
     let _trouble = database.admin_sql("insert into meta.troubles values (1)").await;
     let admin = basalt_testkit::free_port();
@@ -268,15 +269,15 @@ async fn before_the_first_load_requests_are_told_to_come_back() {
     );
     let seconds: u64 = refused.header("retry-after").parse().unwrap();
     assert!((1..=33).contains(&seconds), "{seconds}");
-    // A token is judged before that.
+    // The token is checked first.
     assert_eq!(server.get("/labels").bearer("a.b").send().await.status, 401);
     let _solved = database.admin_sql("delete from meta.troubles").await;
-    let _loaded = server.until(2 * SOON, &server.get("/labels"), |answer| answer.status == 200).await;
+    let _loaded = server.until(2 * SOON, &server.get("/labels"), |response| response.status == 200).await;
     assert_eq!(ready().await.status, 200);
 }
 
 #[tokio::test]
-async fn the_listener_comes_back_and_what_it_missed_is_loaded() {
+async fn listener_reconnects_and_reloads() {
     let server = server().start().await;
     let first = loads(&server);
     let cut = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and query like 'LISTEN%'";
@@ -287,7 +288,7 @@ async fn the_listener_comes_back_and_what_it_missed_is_loaded() {
 }
 
 #[tokio::test]
-async fn requests_see_the_old_or_the_new_schema_and_nothing_between() {
+async fn reloads_are_atomic_for_requests() {
     let server = server().start().await;
     let changing = async {
         for n in 0..20 {
@@ -298,16 +299,16 @@ async fn requests_see_the_old_or_the_new_schema_and_nothing_between() {
     };
     let asking = async {
         for _ in 0..200 {
-            let answer =
+            let response =
                 get(&server, "/projects?select=id,clients(name),tasks(id)&id=eq.1").await.expect(200);
-            assert_eq!(answer.json()[0]["clients"]["name"], "Acme");
+            assert_eq!(response.json()[0]["clients"]["name"], "Acme");
         }
     };
     let ((), ()) = tokio::join!(changing, asking);
 }
 
 #[tokio::test]
-async fn the_channel_can_have_another_name() {
+async fn channel_name_is_configurable() {
     let (database, builder) = alone("reload_channel").await;
     let server = builder.config("rest.channel", "My \"channel\"").start().await;
     let first = loads(&server);

@@ -1,4 +1,4 @@
-//! Who may do what, and how refusals look (rest.md §3.15, §3.18).
+//! Roles, privileges, policies and their errors (rest.md §3.15, §3.18).
 
 use http::Method;
 use insta::assert_snapshot;
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{anon, get, server, shown};
 
 #[tokio::test]
-async fn tokens_are_judged_before_anything_else() {
+async fn token_is_checked_first() {
     let server = server().start().await;
     let with = |token: &str| anon(&server, Method::GET, "/no/such/path").bearer(token).send();
     assert_snapshot!(shown(&with("a.b").await), @r#"
@@ -47,7 +47,7 @@ async fn tokens_are_judged_before_anything_else() {
 }
 
 #[tokio::test]
-async fn a_role_that_cannot_be_taken_on_is_refused_by_the_database() {
+async fn unusable_role_is_rejected_by_postgresql() {
     let server = server().start().await;
     let with = |role: &str| anon(&server, Method::GET, "/clients").bearer(&server.token_of(role)).send();
     assert_snapshot!(shown(&with("nobody_at_all").await), @r#"
@@ -68,7 +68,7 @@ async fn a_role_that_cannot_be_taken_on_is_refused_by_the_database() {
 }
 
 #[tokio::test]
-async fn missing_rights_are_401_for_a_visitor_and_403_for_others() {
+async fn missing_privilege_is_401_for_anon_403_for_others() {
     let server = server().start().await;
     assert_snapshot!(shown(&get(&server, "/inbox").await), @r#"
     401
@@ -86,7 +86,7 @@ async fn missing_rights_are_401_for_a_visitor_and_403_for_others() {
 
     {"code":"42501","details":null,"hint":null,"message":"permission denied for table inbox"}
     "#);
-    // No right to read is needed to add.
+    // Inserting does not require the SELECT privilege.
     let added = anon(&server, Method::POST, "/inbox").json(&json!({"id": 1, "text": "hi"})).send().await;
     assert_eq!(added.status, 201);
     let service = server.request(Method::GET, "/rest/v1/inbox").apikey(server.secret_key()).send().await;
@@ -94,7 +94,7 @@ async fn missing_rights_are_401_for_a_visitor_and_403_for_others() {
 }
 
 #[tokio::test]
-async fn policies_decide_by_the_claims() {
+async fn policies_can_use_claims() {
     let server = server().start().await;
     let (me, you) = (
         server.token(&json!({"role": "authenticated", "sub": "me"})),
@@ -120,12 +120,12 @@ async fn policies_decide_by_the_claims() {
         .send()
         .await;
     assert_eq!((changed.status.as_u16(), changed.header("content-range")), (204, "*/*"));
-    // A transaction leaves nothing behind: the visitor after it is anonymous again.
+    // The next anonymous request on the connection has no claims.
     assert!(get(&server, "/rpc/who_am_i").await.json()["claims"]["sub"].is_null());
 }
 
 #[tokio::test]
-async fn a_function_may_look_at_every_request_first() {
+async fn pre_request_function_can_reject_requests() {
     let server = server().config("rest.pre_request", "public.gatekeeper").start().await;
     let passed = get(&server, "/clients?id=eq.1").await.expect(200);
     assert_eq!(passed.header("x-seen"), "yes");

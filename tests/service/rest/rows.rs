@@ -1,5 +1,5 @@
-//! Rows that we write as JSON ourselves, against what PostgreSQL's `json_agg` makes of the same rows: to the byte, for
-//! every type that is known here, under every setting that has a say in the text of a value.
+//! Our JSON encoding of rows against PostgreSQL's `json_agg`: byte-identical for every supported type, under every setting
+//! that affects the text of a value.
 
 mod cases;
 mod dice;
@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use cases::{Case, cases};
 use dice::Dice;
 
-/// Random values of each type, besides those with a name.
+/// The number of random values of each type, besides the listed ones.
 const RANDOM: usize = 200;
 
 const TYPES: &str = "
@@ -55,7 +55,7 @@ async fn fixture() -> Fixture {
     let pool = PoolConfig::new("rows", 1);
     let sessions = Sessions::new(Database::new(database.config()), pool, TaskTracker::new());
     let mut fixture = Fixture { database, sessions, types: TextTypes::default() };
-    // What the load of the schema cache says of these types is found out through a table of them.
+    // The schema cache load is queried through a table with these types.
     let columns = ["mood", "known_mood", "float_range", "citext", "pair", "shown", "mood[]", "words"];
     let columns: Vec<String> =
         columns.iter().enumerate().map(|(at, name)| format!("c{at} public.{name}")).collect();
@@ -91,7 +91,7 @@ impl Fixture {
         self.sessions.run(scope, steps.collect()).await.unwrap()
     }
 
-    /// What PostgreSQL makes of a query's rows, and what we do.
+    /// PostgreSQL's and our encoding of a query's rows.
     async fn both(&self, settings: &[(&'static str, &str)], query: &str) -> (String, Option<String>) {
         let aggregate = format!("select coalesce(json_agg(r), '[]')::text from ({query}) as r");
         let mut answers =
@@ -110,7 +110,7 @@ impl Fixture {
     }
 }
 
-/// All that shape the text of a value, each away from its default at least once.
+/// All settings that affect the text of a value, each with a non-default value at least once.
 const SETTINGS: [&[(&str, &str)]; 4] = [
     &[],
     &[
@@ -134,7 +134,7 @@ const SETTINGS: [&[(&str, &str)]; 4] = [
 ];
 
 #[tokio::test]
-async fn every_type_is_written_as_postgresql_writes_it() {
+async fn every_type_matches_postgresqls_json() {
     let fixture = fixture().await;
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     let mut tested = BTreeSet::new();
@@ -158,7 +158,7 @@ async fn every_type_is_written_as_postgresql_writes_it() {
         let has_array = !is_domain && fixture.is_known(&format!("{name}[]")).await;
         let mut columns = String::from("v");
         if name == "bytea" {
-            // Alone it comes in binary; to_json is asked for it.
+            // Selected alone the value arrives in binary; `to_json` formats it.
             columns = "to_json(v) as v".to_owned();
         } else {
             assert!(fixture.is_known(name).await, "{name}");
@@ -185,7 +185,7 @@ async fn every_type_is_written_as_postgresql_writes_it() {
             }
         }
     }
-    // Nothing is known that was not looked at.
+    // Every supported type was tested.
     let oids = fixture
         .ask(
             &[],
@@ -203,7 +203,7 @@ async fn every_type_is_written_as_postgresql_writes_it() {
 }
 
 #[tokio::test]
-async fn dates_in_another_style_are_left_to_postgresql() {
+async fn non_iso_dates_are_left_to_postgresql() {
     let fixture = fixture().await;
     for style in ["SQL, MDY", "Postgres, DMY", "German"] {
         for value in [
@@ -219,12 +219,12 @@ async fn dates_in_another_style_are_left_to_postgresql() {
         let (theirs, ours) = fixture
             .both(&[("DateStyle", style)], "select daterange('1997-12-17', null) as v, 'infinity'::date as w")
             .await;
-        assert_eq!(Some(theirs), ours, "a range is its text in any style");
+        assert_eq!(Some(theirs), ours, "a range is text in any style");
     }
 }
 
 #[tokio::test]
-async fn what_only_postgresql_can_write_is_not_known() {
+async fn unsupported_types_are_left_to_postgresql() {
     let fixture = fixture().await;
     for name in ["pair", "shown", "mood[]", "int2vector", "oidvector", "box[]", "pg_class", "pair[]"] {
         assert!(!fixture.is_known(name).await, "{name}");
@@ -239,7 +239,7 @@ async fn what_only_postgresql_can_write_is_not_known() {
 }
 
 #[tokio::test]
-async fn rows_without_columns_and_no_rows() {
+async fn handles_zero_columns_and_zero_rows() {
     let fixture = fixture().await;
     for query in ["select from generate_series(1, 3)", "select 1 as a where false", "select 1 as a, 2 as a"] {
         let (theirs, ours) = fixture.both(&[], query).await;

@@ -1,4 +1,4 @@
-//! What a transaction runs under (rest.md §3.16), and the settings that a database carries (§4.5).
+//! Transaction settings (rest.md §3.16), and configuration stored in the database (§4.5).
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{PROJECT, SOON};
 
 pub(crate) const SECRET: &str = "a secret of at least thirty-two characters";
 
-/// A server that runs REST alone, at the root, with a login of its own: roles belong to the whole cluster.
+/// A server that runs only REST, at the root, with its own login role: roles are cluster-wide.
 pub(crate) async fn alone(login: &str) -> (TestDatabase, Builder) {
     let database = Cluster::get().await.database(Path::new(PROJECT)).await;
     let _made = database
@@ -33,7 +33,7 @@ async fn current(server: &Basalt, name: &str) -> Value {
     server.get(&format!("/rpc/current?name={name}")).send().await.expect(200).json()
 }
 
-/// A token as the servers of this file take it.
+/// A token for the servers of this file.
 fn token(claims: &Value) -> String {
     use base64::Engine;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -47,7 +47,7 @@ fn token(claims: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_transaction_knows_its_request_and_leaves_nothing_behind() {
+async fn request_settings_do_not_outlive_the_transaction() {
     let (_database, builder) = alone("settings_request").await;
     let server = builder
         .config("database.pool_size", "1")
@@ -55,7 +55,7 @@ async fn a_transaction_knows_its_request_and_leaves_nothing_behind() {
         .config("rest.app_settings", "greeting=hello world,jwt_exp=3600")
         .start()
         .await;
-    let answer = server
+    let response = server
         .get("/rpc/who_am_i")
         .header("accept-profile", "public")
         .header("cookie", "a=b; c=d=e; flag;  spaced = x ; a=z")
@@ -64,12 +64,12 @@ async fn a_transaction_knows_its_request_and_leaves_nothing_behind() {
         .await
         .expect(200)
         .json();
-    assert_eq!(answer["headers"]["x-mixed-case"], "Kept");
-    assert_eq!(answer["headers"]["accept-profile"], "public");
-    assert!(answer["headers"]["cookie"].is_null());
-    assert_eq!(answer["cookies"], json!({"a": "z", "c": "d=e", "flag": "", "spaced ": " x "}));
-    assert_eq!(answer["search_path"], r#""public", "public", "extensions""#);
-    assert_eq!((&answer["method"], &answer["path"]), (&json!("GET"), &json!("/rpc/who_am_i")));
+    assert_eq!(response["headers"]["x-mixed-case"], "Kept");
+    assert_eq!(response["headers"]["accept-profile"], "public");
+    assert!(response["headers"]["cookie"].is_null());
+    assert_eq!(response["cookies"], json!({"a": "z", "c": "d=e", "flag": "", "spaced ": " x "}));
+    assert_eq!(response["search_path"], r#""public", "public", "extensions""#);
+    assert_eq!((&response["method"], &response["path"]), (&json!("GET"), &json!("/rpc/who_am_i")));
     assert_eq!(current(&server, "search_path").await, r#""meta", "public", "extensions""#);
     assert_eq!(current(&server, "app.settings.greeting").await, "hello world");
     assert_eq!(current(&server, "app.settings.jwt_exp").await, "3600");
@@ -77,13 +77,13 @@ async fn a_transaction_knows_its_request_and_leaves_nothing_behind() {
     assert_eq!(current(&server, "my.own").await, Value::Null, "never set");
     let set = json!({"name": "my.own", "value": "x"});
     assert_eq!(server.post("/rpc/set_in_transaction").json(&set).send().await.expect(200).json(), "x");
-    assert_eq!(current(&server, "my.own").await, "", "set once, and on the same connection");
+    assert_eq!(current(&server, "my.own").await, "", "a setting survived on the connection");
     let decoded = server.get("/rpc/current?name=request.path&").send().await.json();
     assert_eq!(decoded, "/rpc/current", "without the query");
 }
 
 #[tokio::test]
-async fn only_what_is_read_of_a_request_is_set() {
+async fn only_configured_request_settings_are_set() {
     let (_database, builder) = alone("settings_few").await;
     let server = builder.config("rest.request_settings", "headers, path").start().await;
     assert_eq!(current(&server, "request.path").await, "/rpc/current");
@@ -94,7 +94,7 @@ async fn only_what_is_read_of_a_request_is_set() {
 }
 
 #[tokio::test]
-async fn what_the_role_brings_is_set_before_it_is_taken_on() {
+async fn role_settings_are_applied_before_set_role() {
     let (database, builder) = alone("settings_role").await;
     let _made = database
         .admin_sql(
@@ -122,14 +122,14 @@ async fn what_the_role_brings_is_set_before_it_is_taken_on() {
     assert_eq!(shown("transaction_isolation").await, "repeatable read");
     assert_eq!(shown("track_functions").await, "none");
     assert_eq!(shown("log_min_duration_statement").await, "7s");
-    assert_eq!(shown("search_path").await, "meta, pg_catalog", "the role's own counts more");
+    assert_eq!(shown("search_path").await, "meta, pg_catalog", "the role's own setting takes precedence");
     assert_eq!(current(&server, "statement_timeout").await, "3s", "of anon");
     assert_eq!(current(&server, "transaction_isolation").await, "read committed");
     assert_eq!(current(&server, "transaction_read_only").await, "on");
-    // The function's isolation counts more than the role's.
+    // The function's isolation level takes precedence over the role's.
     let isolated = server.post("/rpc/isolation").bearer(&user).json(&json!({})).send().await;
     assert_eq!(isolated.expect(200).json(), "serializable");
-    // Hoisted settings hold for the transaction, others for the function alone; both are seen inside.
+    // Hoisted settings apply to the transaction, others only to the function; the function sees both.
     let dear = server.get("/rpc/slow_and_dear").send().await.expect(200).json();
     assert_eq!(dear, json!({"timeout": "6s", "mem": "3MB"}));
     let _reset =
@@ -137,19 +137,19 @@ async fn what_the_role_brings_is_set_before_it_is_taken_on() {
 }
 
 #[tokio::test]
-async fn a_functions_isolation_is_taken_whatever_is_hoisted() {
+async fn function_isolation_is_always_hoisted() {
     let (_database, builder) = alone("settings_hoisted").await;
     let server = builder.config("rest.hoisted_tx_settings", "work_mem").start().await;
     let isolated = server.post("/rpc/isolation").json(&json!({})).send().await.expect(200);
     assert_eq!(
         isolated.json(),
         "serializable",
-        "rest.md §3.16: it goes into BEGIN, it is no setting of the list"
+        "rest.md §3.16: isolation goes into BEGIN and is not a listed setting"
     );
 }
 
 #[tokio::test]
-async fn a_pre_request_function_may_change_role_path_and_settings() {
+async fn pre_request_can_change_role_path_and_settings() {
     let (_database, builder) = alone("settings_pre").await;
     let server = builder
         .config("rest.schemas", "meta,reserved")
@@ -158,22 +158,26 @@ async fn a_pre_request_function_may_change_role_path_and_settings() {
         .start()
         .await;
     let documents = |server: &Basalt| server.get("/documents").header("accept-profile", "reserved");
-    // The very first use of the statement: a visitor could not even have it parsed.
-    let answer = documents(&server).header("x-role", "service_role").send().await;
-    assert_eq!(answer.expect(200).json(), json!([{"id": 1}]));
-    assert_eq!(documents(&server).send().await.json()["code"], "42501", "the next one is a visitor again");
-    let answer = server.get("/rpc/current?name=role").header("x-role", "authenticated").send().await;
-    assert_eq!(answer.expect(200).json(), "authenticated");
-    let answer =
+    // The first use of the statement: as anon, parsing would fail.
+    let response = documents(&server).header("x-role", "service_role").send().await;
+    assert_eq!(response.expect(200).json(), json!([{"id": 1}]));
+    assert_eq!(
+        documents(&server).send().await.json()["code"],
+        "42501",
+        "the next request is anonymous again"
+    );
+    let response = server.get("/rpc/current?name=role").header("x-role", "authenticated").send().await;
+    assert_eq!(response.expect(200).json(), "authenticated");
+    let response =
         server.get("/rpc/current?name=search_path").header("x-path", "public, reserved").send().await;
-    assert_eq!(answer.expect(200).json(), "public, reserved");
-    let answer = server.get("/rpc/current?name=timezone").header("x-zone", "Asia/Tokyo").send().await;
-    assert_eq!(answer.expect(200).json(), "Asia/Tokyo");
-    let answer = server.get("/rpc/current?name=role").header("x-role", "nobody_here").send().await;
-    assert_eq!((answer.status.as_u16(), &answer.json()["code"]), (401, &json!("22023")));
+    assert_eq!(response.expect(200).json(), "public, reserved");
+    let response = server.get("/rpc/current?name=timezone").header("x-zone", "Asia/Tokyo").send().await;
+    assert_eq!(response.expect(200).json(), "Asia/Tokyo");
+    let response = server.get("/rpc/current?name=role").header("x-role", "nobody_here").send().await;
+    assert_eq!((response.status.as_u16(), &response.json()["code"]), (401, &json!("22023")));
 }
 
-/// Lays settings down for the login in this database and has them read.
+/// Stores settings for the login role in this database and triggers a reload.
 async fn store(database: &TestDatabase, login: &str, settings: &[(&str, &str)]) {
     let mut statements = format!("alter role {login} in database \"{}\" reset all;", database.name());
     for (name, value) in settings {
@@ -189,7 +193,7 @@ async fn until(server: &Basalt, request: &Request, wanted: impl Fn(&Response) ->
 }
 
 #[tokio::test]
-async fn every_setting_of_the_database_counts() {
+async fn every_stored_setting_applies() {
     const LOGIN: &str = "settings_stored";
     let (database, builder) = alone(LOGIN).await;
     let server = builder.config("rest.anon_role", "anon").start().await;
@@ -225,7 +229,7 @@ async fn every_setting_of_the_database_counts() {
     )
     .await;
     let labels = server.get("/labels").header("accept-profile", "meta").header("x-trace", "t1");
-    let capped = until(&server, &labels, |answer| answer.header("content-range") == "0-1/*").await;
+    let capped = until(&server, &labels, |response| response.header("content-range") == "0-1/*").await;
     assert_eq!(capped.header("x-seen"), "yes", "db_pre_request");
     assert_eq!(capped.header("x-trace"), "t1");
     assert!(capped.header("server-timing").starts_with("jwt;dur="));
@@ -251,7 +255,7 @@ async fn every_setting_of_the_database_counts() {
     );
     assert_eq!(origin("https://three.example").await.header("access-control-allow-origin"), "");
     let old = server.get("/labels").bearer(&token(&json!({"role": "anon"}))).send().await;
-    assert_eq!(old.json()["code"], "PGRST301", "the secret is another");
+    assert_eq!(old.json()["code"], "PGRST301", "the secret has changed");
     let root = server.get("/").header("accept-profile", "meta").send().await.expect(200).json();
     assert_eq!((&root["host"], &root["basePath"]), (&json!("api.example.com:443"), &json!("/base")));
     assert!(root["securityDefinitions"].is_object());
@@ -262,24 +266,24 @@ async fn every_setting_of_the_database_counts() {
         .await;
     assert_eq!(legacy.json()["code"], "PGRST108");
 
-    // Taken back, everything is as it was configured.
+    // After a reset the configuration applies again.
     store(&database, LOGIN, &[]).await;
     let _all =
-        until(&server, &server.get("/labels"), |answer| answer.header("content-range") == "0-3/*").await;
-    // The request that meets the reload may have begun under the old settings.
+        until(&server, &server.get("/labels"), |response| response.header("content-range") == "0-3/*").await;
+    // The request concurrent with the reload may still use the old settings.
     let all = server.get("/labels").send().await;
     assert_eq!(all.header("server-timing"), "");
     assert_eq!(server.get("/labels").bearer(&token(&json!({"role": "anon"}))).send().await.status, 200);
 }
 
 #[tokio::test]
-async fn the_database_s_own_setting_beats_the_role_s_and_both_the_configuration() {
+async fn stored_settings_override_role_and_configuration() {
     const LOGIN: &str = "settings_order";
     let (database, builder) = alone(LOGIN).await;
     let server =
         builder.config("rest.max_rows", "3").config("rest.pre_config", "meta.pre_config").start().await;
     let rows = |count: usize| {
-        move |answer: &Response| answer.json().as_array().is_some_and(|rows| rows.len() == count)
+        move |response: &Response| response.json().as_array().is_some_and(|rows| rows.len() == count)
     };
     let request = server.get("/clients").header("accept-profile", "public");
     let _of_the_function = until(&server, &request, rows(1)).await;
@@ -290,17 +294,17 @@ async fn the_database_s_own_setting_beats_the_role_s_and_both_the_configuration(
     store(&database, LOGIN, &[("db_max_rows", "1")]).await;
     let _of_the_database = until(&server, &request, rows(1)).await;
     let plan = request.header("accept", "application/vnd.pgrst.plan").send().await;
-    assert_eq!(plan.status, 406, "the function's other setting still counts");
+    assert_eq!(plan.status, 406, "the function's other setting still applies");
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_is_reported_and_what_held_before_holds() {
+async fn invalid_stored_setting_is_logged_and_ignored() {
     const LOGIN: &str = "settings_wrong";
     let (database, builder) = alone(LOGIN).await;
     let server = builder.expect_log("in the database").expect_log("does not exist").start().await;
     store(&database, LOGIN, &[("db_max_rows", "2"), ("openapi_mode", "disabled")]).await;
     let labels = server.get("/labels");
-    let _capped = until(&server, &labels, |answer| answer.header("content-range") == "0-1/*").await;
+    let _capped = until(&server, &labels, |response| response.header("content-range") == "0-1/*").await;
     store(
         &database,
         LOGIN,
@@ -316,35 +320,36 @@ async fn what_cannot_be_used_is_reported_and_what_held_before_holds() {
     )
     .await;
     let plan = labels.clone().header("accept", "application/vnd.pgrst.plan+json");
-    let _the_good_one = until(&server, &plan, |answer| answer.status == 200).await;
+    let _the_good_one = until(&server, &plan, |response| response.status == 200).await;
     assert_eq!(labels.clone().send().await.header("content-range"), "0-1/*");
     assert_eq!(server.get("/").send().await.json()["code"], "PGRST126");
     let log: Vec<String> = server.log().into_iter().map(|line| line.message).collect();
     for name in ["db_max_rows", "openapi_mode", "db_schemas", "jwt_secret", "db_pool", "no_such_name"] {
-        let said = log.iter().filter(|line| line.contains(&format!("pgrst.{name} in the database"))).count();
-        assert_eq!(said, 1, "{name}: {log:?}");
+        let output =
+            log.iter().filter(|line| line.contains(&format!("pgrst.{name} in the database"))).count();
+        assert_eq!(output, 1, "{name}: {log:?}");
     }
     assert!(!log.iter().any(|line| line.contains("short")), "no secret in the log");
-    // A schema that is not there is told, and harmless.
+    // A missing schema is logged and has no other effect.
     store(&database, LOGIN, &[("db_schemas", "meta, gone")]).await;
     server.wait_for_log("the exposed schema \\\"gone\\\" does not exist").await;
     assert_eq!(server.get("/x").header("accept-profile", "gone").send().await.json()["code"], "PGRST205");
 }
 
 #[tokio::test]
-async fn settings_of_the_database_can_be_left_unread() {
+async fn stored_settings_can_be_disabled() {
     const LOGIN: &str = "settings_unread";
     let (database, builder) = alone(LOGIN).await;
     let server = builder.config("rest.database_settings", "false").start().await;
     store(&database, LOGIN, &[("db_max_rows", "1")]).await;
     let _done =
         database.admin_sql("create table meta.told (id int); grant select on meta.told to anon").await;
-    let _loaded = until(&server, &server.get("/told"), |answer| answer.status == 200).await;
+    let _loaded = until(&server, &server.get("/told"), |response| response.status == 200).await;
     assert_eq!(server.get("/labels").send().await.header("content-range"), "0-2/*");
 }
 
 #[tokio::test]
-async fn the_system_s_own_schemas_are_never_exposed() {
+async fn system_schemas_cannot_be_exposed() {
     for schema in ["pg_catalog", "information_schema"] {
         let output = Basalt::command(Path::new(PROJECT))
             .args(["serve", "--only", "rest", "--port", "1"])
@@ -358,7 +363,7 @@ async fn the_system_s_own_schemas_are_never_exposed() {
 }
 
 #[tokio::test]
-async fn a_method_has_its_access() {
+async fn method_decides_the_access_mode() {
     let (_database, builder) = alone("settings_access").await;
     let server = builder.start().await;
     let read_only = |method: Method, path: &str| {

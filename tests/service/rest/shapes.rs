@@ -1,12 +1,12 @@
-//! The cache of request shapes, as operators see it: in `/metrics`, and bounded by `rest.shape_cache`. That a cached
-//! shape gives what the long way gives is held by `rest/tests/plans`.
+//! The request shape cache: metrics and the bound `rest.shape_cache`. `rest/tests/plans` checks that cached and uncached
+//! requests give the same statement.
 
 use basalt_testkit::Basalt;
 use serde_json::json;
 
 use super::{get, server};
 
-/// The value of a metric with its labels; 0 when it was never counted.
+/// The value of a metric with its labels; 0 if it is absent.
 pub(super) async fn metric(server: &Basalt, name: &str) -> f64 {
     let metrics = server.get("/metrics").bearer(server.secret_key()).send().await.expect(200).text();
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -16,14 +16,14 @@ pub(super) async fn metric(server: &Basalt, name: &str) -> f64 {
 const HITS: &str = "basalt_rest_shape_lookups_total{result=\"hit\"}";
 
 #[tokio::test]
-async fn requests_that_differ_in_values_share_a_shape() {
+async fn requests_with_different_values_share_a_shape() {
     let server = server().start().await;
     let ids = [1, 2, 1, 2, 1];
     for id in ids {
-        let answer = get(&server, &format!("/clients?select=id&id=eq.{id}")).await.expect(200);
-        assert_eq!(answer.json(), json!([{ "id": id }]));
+        let response = get(&server, &format!("/clients?select=id&id=eq.{id}")).await.expect(200);
+        assert_eq!(response.json(), json!([{ "id": id }]));
     }
-    // Let in at the second sight, known at the third.
+    // Admitted at the second request, hit at the third.
     assert_eq!(metric(&server, HITS).await, 3.0);
     assert_eq!(metric(&server, "basalt_rest_shapes").await, 1.0);
     let other = get(&server, "/clients?select=id&id=gt.1&limit=1").await.expect(200);
@@ -32,7 +32,7 @@ async fn requests_that_differ_in_values_share_a_shape() {
 }
 
 #[tokio::test]
-async fn no_number_of_shapes_takes_more_than_the_setting_allows() {
+async fn shape_cache_evicts_at_its_size_limit() {
     const BYTES: u32 = 64 * 1024;
     let server = server().config("rest.shape_cache", &BYTES.to_string()).start().await;
     for alias in 0..120 {
@@ -46,11 +46,11 @@ async fn no_number_of_shapes_takes_more_than_the_setting_allows() {
 }
 
 #[tokio::test]
-async fn a_cache_of_nothing_keeps_nothing() {
+async fn shape_cache_can_be_disabled() {
     let server = server().config("rest.shape_cache", "0").start().await;
     for id in [1, 2, 1, 2] {
-        let answer = get(&server, &format!("/clients?select=id&id=eq.{id}")).await.expect(200);
-        assert_eq!(answer.json(), json!([{ "id": id }]));
+        let response = get(&server, &format!("/clients?select=id&id=eq.{id}")).await.expect(200);
+        assert_eq!(response.json(), json!([{ "id": id }]));
     }
     assert_eq!((metric(&server, HITS).await, metric(&server, "basalt_rest_shapes").await), (0.0, 0.0));
 }

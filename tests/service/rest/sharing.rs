@@ -1,4 +1,4 @@
-//! Clients share the connections to the database: slow requests of one do not hold up another.
+//! Fair sharing of database connections: slow requests of one client do not delay another.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,14 +16,14 @@ insert into public.shared_notes values (1);
 grant select on public.shared_notes to anon, authenticated;
 grant execute on function public.slow to anon";
 
-/// A server, a user's read and a visitor's.
+/// A server, a user's read and an anonymous read.
 async fn start(pool_size: &str) -> (Basalt, Request, Request) {
     let server = server().config("database.pool_size", pool_size).start().await;
     server.sql(SCHEMA).await;
     let read = server.get("/rest/v1/shared_notes");
     let user = read.clone().apikey(server.anon_key()).bearer(&server.token_of("authenticated"));
     let visitor = read.apikey(server.anon_key());
-    server.until(Duration::from_secs(60), &user, |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &user, |response| response.status == 200).await;
     (server, user, visitor)
 }
 
@@ -33,19 +33,19 @@ async fn until_metric(server: &Basalt, name: &str, at_least: f64) {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.map_or(0.0, |value| value.parse().unwrap())
     };
-    server.until(Duration::from_secs(60), &metrics, |answer| value(&answer.text()) >= at_least).await;
+    server.until(Duration::from_secs(60), &metrics, |response| value(&response.text()) >= at_least).await;
 }
 
 #[tokio::test]
-async fn slow_visitor_does_not_delay_a_user() {
+async fn slow_anonymous_requests_do_not_delay_a_user() {
     let (server, read, _) = start("10").await;
     let slow = server.post("/rest/v1/rpc/slow").apikey(server.anon_key()).json(&json!({ "seconds": 1.0 }));
-    server.until(Duration::from_secs(60), &slow, |answer| answer.status == 204).await;
+    server.until(Duration::from_secs(60), &slow, |response| response.status == 204).await;
     let (done, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let visitor = (0..60).map(async |_| {
         while !is_over.load(Ordering::Relaxed) {
-            let answer = slow.clone().send().await;
-            assert_eq!(answer.status, 204, "{}", answer.text());
+            let response = slow.clone().send().await;
+            assert_eq!(response.status, 204, "{}", response.text());
             done.fetch_add(1, Ordering::Relaxed);
         }
     });
@@ -54,9 +54,9 @@ async fn slow_visitor_does_not_delay_a_user() {
         for _ in 0..5 {
             let before = done.load(Ordering::Relaxed);
             read.clone().send().await.expect(200);
-            // In one queue, all that the visitor has waiting would come first: about 50.
+            // In a single queue, about 50 waiting anonymous requests would run first.
             let meanwhile = done.load(Ordering::Relaxed) - before;
-            assert!(meanwhile < 25, "a read of the user waited for {meanwhile} requests of the visitor");
+            assert!(meanwhile < 25, "the user's read waited for {meanwhile} anonymous requests");
         }
         is_over.store(true, Ordering::Relaxed);
     };
@@ -64,12 +64,12 @@ async fn slow_visitor_does_not_delay_a_user() {
 }
 
 #[tokio::test]
-async fn full_queue_of_a_client_is_refused_with_503() {
+async fn full_queue_of_a_client_returns_503() {
     const BOUND: usize = 512;
     const BEYOND: usize = 20;
     let (server, user, visitor) = start("1").await;
     let held = server.database().hold("begin; lock table public.shared_notes").await;
-    // One has the connection.
+    // One request holds the connection.
     let reads = (0..=BOUND + BEYOND).map(|_| visitor.clone().send());
     let other = async {
         until_metric(&server, "basalt_pool_refused_total{pool=\"rest\"}", 20.0).await;
@@ -79,14 +79,15 @@ async fn full_queue_of_a_client_is_refused_with_503() {
             until_metric(&server, "basalt_pool_waiting_clients{pool=\"rest\"}", 2.0).await;
             drop(held);
         };
-        let (answer, ()) = tokio::join!(queued, release);
-        answer.expect(200);
+        let (response, ()) = tokio::join!(queued, release);
+        response.expect(200);
     };
     let (answers, ()) = tokio::join!(join_all(reads), other);
-    let (served, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    let (served, refused): (Vec<_>, Vec<_>) =
+        answers.into_iter().partition(|response| response.status == 200);
     assert_eq!((served.len(), refused.len()), (BOUND + 1, BEYOND));
-    for answer in refused {
-        assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (503, Some("53000")));
-        assert_eq!(answer.header("retry-after"), "1");
+    for response in refused {
+        assert_eq!((response.status.as_u16(), response.json()["code"].as_str()), (503, Some("53000")));
+        assert_eq!(response.header("retry-after"), "1");
     }
 }

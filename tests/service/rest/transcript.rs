@@ -1,22 +1,22 @@
-//! Transcripts: requests and their answers as text, for behaviour of which there are many cases.
+//! Transcripts: requests and responses as text, for behaviour with many cases.
 //!
 //! ```text
-//! ## 3.4 Patterns                                      a heading: a section of rest.md, or what its requests share
-//! # Every `*` is a `%`.                                a remark
-//! /people?select=name&name=like.A*                     a request: method and target; GET goes without saying
+//! ## 3.4 Patterns                                      a heading: a section of rest.md, or a topic
+//! # Every `*` is a `%`.                                a comment
+//! /people?select=name&name=like.A*                     a request: method and target; GET if omitted
 //! > Prefer: count=exact                                its headers
 //! = {"a":1}                                            its body
-//! < 200 0-0/1 [{"name":"Ann"}]                         its answer: status, Content-Range, Location if any, and body
+//! < 200 0-0/1 [{"name":"Ann"}]                         the response: status, Content-Range, Location if any, and body
 //! < 400 - 42703 column people.x does not exist         an error's code, message, (details) and [hint]
-//! < warning: -                                         a header of the answer; `-` where there is none
+//! < warning: -                                         a header of the response; `-` if absent
 //! ```
 //!
-//! Targets are encoded as far as they must be; `%` may be written. A body without a content type is JSON, and
-//! `> Content-Type: -` sends it without one; `=` alone is an empty body. `␊` and `␍` stand for the ends of lines,
-//! `‹BOM›` for a byte order mark, `…` at the end of an answer for whatever PostgreSQL goes on to say, which differs
-//! between its versions. Rows of an answer stand without the line ends between them.
+//! Targets are percent-encoded where necessary; `%` is sent as written. A body without a content type is sent as JSON;
+//! `> Content-Type: -` omits the header; `=` alone is an empty body. `␊` and `␍` stand for line ends, `‹BOM›` for a byte
+//! order mark, `…` at the end of a response for text that differs between versions of PostgreSQL. Rows of a response are
+//! written without the line breaks between them.
 //!
-//! What a file requests leaves nothing behind, so that order does not matter and all that differ are shown at once.
+//! The requests of a file have no lasting effect, so their order does not matter and all differences are shown at once.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ use basalt_testkit::{Basalt, Request, Response};
 use http::Method;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-/// What may not stand in a request line as it is.
+/// Characters that must be encoded in a request line.
 const ENCODED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -38,32 +38,32 @@ const ENCODED: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// One request and what is told about its answer.
+/// One request and its expected response.
 #[derive(Default)]
 struct Entry<'a> {
     line: usize,
     request: &'a str,
     headers: Vec<(&'a str, &'a str)>,
     body: Option<&'a str>,
-    answer: Vec<&'a str>,
+    response: Vec<&'a str>,
 }
 
-/// Sends every request of a transcript as a visitor and compares the answers.
+/// Sends every request of a transcript as anon and compares the responses.
 ///
 /// # Panics
-/// Some answers are others; all of them are shown.
+/// If responses differ; all differences are shown.
 pub(crate) async fn replay(server: &Basalt, transcript: &str) {
     let entries = entries(transcript);
     assert!(!entries.is_empty(), "no requests");
     let mut differences = String::new();
     for entry in &entries {
-        let answer = summary(&entry.to(server).send().await, &entry.answer);
+        let response = summary(&entry.to(server).send().await, &entry.response);
         let fits = |(answered, expected): (&String, &&str)| match expected.strip_suffix('…') {
             Some(beginning) => answered.starts_with(beginning),
             None => answered == expected,
         };
-        if answer.len() != entry.answer.len() || !answer.iter().zip(&entry.answer).all(fits) {
-            let (expected, answered) = (entry.answer.join("\n    < "), answer.join("\n    < "));
+        if response.len() != entry.response.len() || !response.iter().zip(&entry.response).all(fits) {
+            let (expected, answered) = (entry.response.join("\n    < "), response.join("\n    < "));
             writeln!(
                 differences,
                 "line {}: {}\n  expected\n    < {expected}\n  answered\n    < {answered}",
@@ -75,10 +75,10 @@ pub(crate) async fn replay(server: &Basalt, transcript: &str) {
     assert!(differences.is_empty(), "\n{differences}");
 }
 
-/// The one request of a transcript without answers, as a visitor's.
+/// The single request of a transcript without a response, as anon.
 pub(crate) fn request(server: &Basalt, transcript: &str) -> Request {
     let entries = entries(transcript);
-    assert!(entries.len() == 1 && entries[0].answer.is_empty(), "one request: {transcript}");
+    assert!(entries.len() == 1 && entries[0].response.is_empty(), "expected one request: {transcript}");
     entries[0].to(server)
 }
 
@@ -86,7 +86,7 @@ fn entries(transcript: &str) -> Vec<Entry<'_>> {
     let mut entries: Vec<Entry<'_>> = Vec::new();
     for (index, line) in transcript.lines().enumerate() {
         match (line.split_at_checked(2), entries.last_mut()) {
-            (Some(("< ", answer)), Some(entry)) => entry.answer.push(answer),
+            (Some(("< ", response)), Some(entry)) => entry.response.push(response),
             (Some(("= ", body)), Some(entry)) => entry.body = Some(body),
             (Some(("> ", header)), Some(entry)) => entry.headers.push(header.split_once(": ").unwrap()),
             (None, Some(entry)) if line == "=" => entry.body = Some(""),
@@ -121,7 +121,7 @@ impl Entry<'_> {
     }
 }
 
-/// The first line of an answer, and the headers that `expected` names.
+/// The first line of a response, and the headers named in `expected`.
 fn summary(response: &Response, expected: &[&str]) -> Vec<String> {
     let named = expected.iter().skip(1).filter_map(|line| Some(line.split_once(": ")?.0));
     let headers = named.map(|name| format!("{name}: {}", header(response, name)));

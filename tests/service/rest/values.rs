@@ -1,7 +1,7 @@
-//! Values that we take out of a JSON body ourselves, against what PostgreSQL reads there: the same rows or the same
-//! refusal, for every type, however a value is written.
+//! Values that we extract from a JSON body ourselves, against PostgreSQL's reading of the same body: the same rows or the
+//! same error, for every type and spelling of a value.
 //!
-//! An object in a member that `columns=` leaves out has PostgreSQL read the body; so each value is sent both ways.
+//! An object in a member that `columns=` omits makes PostgreSQL parse the body, so each value is sent both ways.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{SOON, anon, server};
 use basalt_testkit::{Basalt, Response};
 
-/// Every type whose values are taken out, and others beside them, which must not be.
+/// Every type whose values we extract, and some that must be left to PostgreSQL.
 const TYPES: [&str; 27] = [
     "text",
     "uuid",
@@ -128,7 +128,7 @@ async fn tables() -> Basalt {
     sql.push_str("create table shut (v integer); create table last_of_them (id int); grant select on last_of_them to anon;");
     let _done = server.sql(&sql).await;
     let last = anon(&server, Method::GET, "/last_of_them");
-    let _there = server.until(SOON, &last, |answer| answer.status == 200).await;
+    let _there = server.until(SOON, &last, |response| response.status == 200).await;
     server
 }
 
@@ -137,14 +137,14 @@ async fn send(server: &Basalt, method: Method, path: &str, body: &str) -> Respon
     request.body(body.to_owned()).send().await
 }
 
-/// What a client sees, but for the number of the row and the table's name.
-fn seen(answer: &Response) -> (u16, Value) {
-    let body = if answer.body.is_empty() { Value::Null } else { answer.json() };
-    (answer.status.as_u16(), body)
+/// Status and body.
+fn seen(response: &Response) -> (u16, Value) {
+    let body = if response.body.is_empty() { Value::Null } else { response.json() };
+    (response.status.as_u16(), body)
 }
 
 #[tokio::test]
-async fn values_are_read_as_postgresql_reads_them() {
+async fn inserted_values_match_postgresqls_parsing() {
     let server = tables().await;
     for (number, kind) in TYPES.iter().enumerate() {
         for value in VALUES {
@@ -172,7 +172,7 @@ async fn values_are_read_as_postgresql_reads_them() {
 }
 
 #[tokio::test]
-async fn updates_are_read_the_same_way() {
+async fn updated_values_match_postgresqls_parsing() {
     let server = tables().await;
     for (number, kind) in TYPES.iter().enumerate() {
         for way in ["ours", "theirs"] {
@@ -180,7 +180,7 @@ async fn updates_are_read_the_same_way() {
                 send(&server, Method::POST, &format!("/{way}_{number}"), r#"{"v":null}"#).await.expect(201);
         }
         for value in VALUES {
-            // A row, and no row.
+            // One matching row, and none.
             for id in [1, 0] {
                 let path = |way: &str| format!("/{way}_{number}?columns=v&id=eq.{id}");
                 let ours = send(&server, Method::PATCH, &path("ours"), &format!(r#"{{"v":{value}}}"#)).await;
@@ -199,21 +199,21 @@ async fn updates_are_read_the_same_way() {
 }
 
 #[tokio::test]
-async fn rights_come_before_values() {
+async fn privileges_are_checked_before_values() {
     let server = tables().await;
     for body in [r#"{"v":"no number"}"#, r#"[{"v":"no number"}]"#, r#"{"v":1}"#] {
-        let answer = send(&server, Method::POST, "/shut", body).await;
-        assert_eq!(answer.json()["code"], "42501", "{body}");
+        let response = send(&server, Method::POST, "/shut", body).await;
+        assert_eq!(response.json()["code"], "42501", "{body}");
     }
-    let answer = send(&server, Method::POST, "/ours_2", r#"{"v":"no number"}"#).await;
+    let response = send(&server, Method::POST, "/ours_2", r#"{"v":"no number"}"#).await;
     let expected = json!({
         "code": "22P02", "details": null, "hint": null, "message": "invalid input syntax for type integer: \"no number\"",
     });
-    assert_eq!(seen(&answer), (400, expected));
+    assert_eq!(seen(&response), (400, expected));
 }
 
 #[tokio::test]
-async fn what_a_trigger_says_about_the_response_is_heard() {
+async fn insert_trigger_can_set_the_response() {
     let server = server().start().await;
     let _done = server
         .sql(
@@ -229,12 +229,12 @@ async fn what_a_trigger_says_about_the_response_is_heard() {
         )
         .await;
     let post = anon(&server, Method::POST, "/heard").json(&json!({"v": 5}));
-    let answer = server.until(SOON, &post, |answer| answer.status == 202).await;
-    assert_eq!((answer.header("x-before"), answer.headers.contains_key("x-after")), ("5", false));
+    let response = server.until(SOON, &post, |response| response.status == 202).await;
+    assert_eq!((response.header("x-before"), response.headers.contains_key("x-after")), ("5", false));
 }
 
 #[tokio::test]
-async fn a_trigger_that_drops_the_row_is_heard_too() {
+async fn trigger_that_skips_the_row_can_set_the_response() {
     let server = server().start().await;
     let _done = server
         .sql(
@@ -254,13 +254,13 @@ async fn a_trigger_that_drops_the_row_is_heard_too() {
         .await;
     for path in ["/unwanted", "/shown", "/split"] {
         let post = anon(&server, Method::POST, path).json(&json!({"v": 5}));
-        let answer = server.until(SOON, &post, |answer| answer.status == 208).await;
-        assert_eq!(answer.header("x-refused"), "5", "{path}");
+        let response = server.until(SOON, &post, |response| response.status == 208).await;
+        assert_eq!(response.header("x-refused"), "5", "{path}");
     }
 }
 
 #[tokio::test]
-async fn what_runs_runs_once() {
+async fn failing_write_runs_its_triggers_once() {
     let server = server().start().await;
     let _done = server
         .sql(
@@ -278,20 +278,20 @@ async fn what_runs_runs_once() {
         .await;
     let tries = || async { server.database().value("select last_value::text from tries").await };
     let there = anon(&server, Method::GET, "/picky");
-    let _there = server.until(SOON, &there, |answer| answer.status == 200).await;
+    let _there = server.until(SOON, &there, |response| response.status == 200).await;
     for (number, method, path, body) in [
         ("1", Method::POST, "/picky", json!({"id": 2, "v": 3})),
         ("2", Method::POST, "/picky", json!([{"id": 2, "v": 3}, {"id": 3, "v": 3}])),
         ("3", Method::PATCH, "/picky?id=eq.1", json!({"v": 3})),
     ] {
-        let answer = send(&server, method, path, &body.to_string()).await;
-        assert_eq!((answer.status.as_u16(), &answer.json()["message"]), (400, &json!("not this one")));
+        let response = send(&server, method, path, &body.to_string()).await;
+        assert_eq!((response.status.as_u16(), &response.json()["message"]), (400, &json!("not this one")));
         assert_eq!(tries().await, number);
     }
 }
 
 #[tokio::test]
-async fn more_columns_than_a_function_takes_arguments_have_defaults() {
+async fn inserts_120_columns_with_defaults() {
     let server = server().start().await;
     let columns: Vec<String> = (0..120).map(|number| format!("c{number} int default {number}")).collect();
     let sql = format!("create table wide ({}); grant select, insert on wide to anon;", columns.join(", "));
@@ -300,15 +300,15 @@ async fn more_columns_than_a_function_takes_arguments_have_defaults() {
     let post = anon(&server, Method::POST, &format!("/wide?columns={}", names.join(",")))
         .header("prefer", "missing=default, return=representation")
         .json(&json!([{"c7": 1}, {"c119": null}]));
-    let answer = server.until(SOON, &post, |answer| answer.status != 404).await.expect(201);
-    let rows = answer.json();
+    let response = server.until(SOON, &post, |response| response.status != 404).await.expect(201);
+    let rows = response.json();
     let seen = |row: usize| ["c0", "c7", "c50", "c99", "c119"].map(|name| rows[row][name].clone());
     assert_eq!(seen(0), [0, 1, 50, 99, 119].map(Value::from));
     assert_eq!(seen(1), [json!(0), json!(7), json!(50), json!(99), Value::Null]);
 }
 
 #[tokio::test]
-async fn the_subject_is_that_of_the_claims() {
+async fn auth_uid_in_a_default_uses_the_claims() {
     let server = server().start().await;
     let _done = server
         .sql(
@@ -329,16 +329,16 @@ async fn the_subject_is_that_of_the_claims() {
         let post =
             anon(&server, Method::POST, "/owned").bearer(&token).header("prefer", "return=representation");
         let post = post.json(&json!([{"v": 1}, {"v": 2}]));
-        let answer = server.until(SOON, &post, |answer| answer.status == 201).await;
-        assert_eq!(answer.json()[1]["owner"], owner, "{sub}");
+        let response = server.until(SOON, &post, |response| response.status == 201).await;
+        assert_eq!(response.json()[1]["owner"], owner, "{sub}");
         let call = anon(&server, Method::POST, "/rpc/owner").bearer(&token).json(&json!({}));
-        let answer = server.until(SOON, &call, |answer| answer.status == 200).await;
-        assert_eq!(answer.json(), "00000000-0000-4000-8000-000000000009", "a function's own claims");
+        let response = server.until(SOON, &call, |response| response.status == 200).await;
+        assert_eq!(response.json(), "00000000-0000-4000-8000-000000000009", "a function's own claims");
     }
 }
 
 #[tokio::test]
-async fn claims_that_a_trigger_sets_are_the_ones_that_count() {
+async fn claims_set_by_a_trigger_take_effect() {
     let server = server().start().await;
     let other = "00000000-0000-4000-8000-000000000009";
     let _done = server
@@ -363,6 +363,6 @@ async fn claims_that_a_trigger_sets_are_the_ones_that_count() {
     let post =
         anon(&server, Method::POST, "/signed").bearer(&token).header("prefer", "return=representation");
     let post = post.json(&json!({"v": 1}));
-    let answer = server.until(SOON, &post, |answer| answer.status == 201).await;
-    assert_eq!(answer.json()[0]["owner"], other);
+    let response = server.until(SOON, &post, |response| response.status == 201).await;
+    assert_eq!(response.json()[0]["owner"], other);
 }

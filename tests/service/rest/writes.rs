@@ -1,4 +1,4 @@
-//! POST, PATCH, DELETE and PUT (rest.md §3.9). Most cases are in the transcripts of `writes/`.
+//! POST, PATCH, DELETE and PUT (rest.md §3.9). Most cases are in the transcripts in `writes/`.
 
 use http::Method;
 use insta::assert_snapshot;
@@ -9,27 +9,27 @@ use super::{SOON, anon, rolled_back_server, server, shown, write};
 use basalt_testkit::Response;
 
 #[tokio::test]
-async fn bodies_become_rows() {
+async fn transcript_bodies() {
     replay(&rolled_back_server().await, include_str!("writes/bodies.txt")).await;
 }
 
 #[tokio::test]
-async fn inserts_answer_what_was_asked_for() {
+async fn transcript_inserts() {
     replay(&rolled_back_server().await, include_str!("writes/inserts.txt")).await;
 }
 
 #[tokio::test]
-async fn rows_that_exist_are_updated_or_left() {
+async fn transcript_conflicts() {
     replay(&rolled_back_server().await, include_str!("writes/conflicts.txt")).await;
 }
 
 #[tokio::test]
-async fn changes_reach_the_rows_they_may() {
+async fn transcript_changes() {
     replay(&rolled_back_server().await, include_str!("writes/changes.txt")).await;
 }
 
 #[tokio::test]
-async fn inserts() {
+async fn inserts_rows() {
     let server = server().start().await;
     let post = |path: &'static str, prefer: &'static str, body| {
         let server = &server;
@@ -98,7 +98,7 @@ async fn inserts() {
 }
 
 #[tokio::test]
-async fn upserts_say_whether_a_row_is_new() {
+async fn upsert_status_states_whether_a_row_is_new() {
     let server = server().start().await;
     let upsert = |prefer: &'static str, body| {
         let server = &server;
@@ -153,7 +153,7 @@ async fn upserts_say_whether_a_row_is_new() {
 }
 
 #[tokio::test]
-async fn updates_and_deletes() {
+async fn updates_and_deletes_rows() {
     let server = server().start().await;
     let send = |method: Method, path: &'static str, prefer: &'static str, body| {
         let server = &server;
@@ -235,7 +235,7 @@ async fn updates_and_deletes() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_undone() {
+async fn rejected_writes_are_rolled_back() {
     let server = server().start().await;
     let object = "application/vnd.pgrst.object+json";
     let both = json!([{"id": 8, "name": "x"}, {"id": 9, "name": "y"}]);
@@ -272,7 +272,7 @@ async fn what_is_refused_is_undone() {
 }
 
 #[tokio::test]
-async fn forms_and_csv_are_bodies_too() {
+async fn accepts_forms_and_csv() {
     let server = server().start().await;
     let send = |media: &'static str, body: &'static str| {
         anon(&server, Method::POST, "/clients")
@@ -306,15 +306,16 @@ async fn forms_and_csv_are_bodies_too() {
 }
 
 #[tokio::test]
-async fn headers_say_what_the_body_is() {
+async fn headers_describe_the_body() {
     let server = rolled_back_server().await;
     let headers = |text: &'static str| {
         let server = &server;
         async move {
-            let answer = request(server, text).send().await;
-            let of = |name| answer.headers.get(name).map_or("-", |value| value.to_str().unwrap()).to_owned();
+            let response = request(server, text).send().await;
+            let of =
+                |name| response.headers.get(name).map_or("-", |value| value.to_str().unwrap()).to_owned();
             let names = ["content-type", "content-length", "content-profile", "preference-applied", "vary"];
-            format!("{} {}", answer.status.as_u16(), names.map(of).join(" | "))
+            format!("{} {}", response.status.as_u16(), names.map(of).join(" | "))
         }
     };
     let insert = r#"POST /things
@@ -343,7 +344,7 @@ async fn headers_say_what_the_body_is() {
 }
 
 #[tokio::test]
-async fn of_many_upserts_at_once_one_is_new() {
+async fn concurrent_upserts_create_one_row() {
     let server = server().config("rest.schemas", "dock").start().await;
     let upserts = (0..24).map(|n| {
         let text = format!(
@@ -364,7 +365,7 @@ async fn of_many_upserts_at_once_one_is_new() {
 }
 
 #[tokio::test]
-async fn what_fails_at_commit_leaves_nothing() {
+async fn deferred_constraint_rolls_back_the_write() {
     let server = server().config("rest.schemas", "dock").start().await;
     let late = "POST /late\n> Prefer: return=representation\n= {\"id\": 9, \"parent\": 99}";
     let late = request(&server, late).send().await;
@@ -375,7 +376,7 @@ async fn what_fails_at_commit_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_text_are_refused() {
+async fn invalid_utf8_is_rejected() {
     let server = rolled_back_server().await;
     let send = |path: &str, body: &'static [u8]| {
         anon(&server, Method::POST, path).header("content-type", "application/json").body(body).send()
@@ -387,7 +388,7 @@ async fn bytes_that_are_no_text_are_refused() {
 }
 
 #[tokio::test]
-async fn depth_and_size_have_bounds() {
+async fn body_depth_and_size_are_limited() {
     let server = rolled_back_server().await;
     let deep = |open: &str, close: &str| format!("{}1{}", open.repeat(300_000), close.repeat(300_000));
     for (path, body) in [
@@ -395,12 +396,16 @@ async fn depth_and_size_have_bounds() {
         ("/kinds?columns=id,js", format!("{{\"id\": 9, \"js\": {}}}", deep("{\"a\":", "}"))),
         ("/rpc/raw_json", deep("[", "]")),
     ] {
-        let answer = anon(&server, Method::POST, path)
+        let response = anon(&server, Method::POST, path)
             .header("content-type", "application/json")
             .body(body)
             .send()
             .await;
-        assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (400, Some("54001")), "{path}");
+        assert_eq!(
+            (response.status.as_u16(), response.json()["code"].as_str()),
+            (400, Some("54001")),
+            "{path}"
+        );
     }
     let rows = format!("[{}{{\"id\": 9}}]", "{\"id\": 9},".repeat(20_000));
     let many = anon(&server, Method::POST, "/kinds?columns=id")
@@ -411,7 +416,7 @@ async fn depth_and_size_have_bounds() {
 }
 
 #[tokio::test]
-async fn foreign_tables_are_read_and_not_written() {
+async fn foreign_tables_are_read_only() {
     let server = rolled_back_server().await;
     let _made = server
         .database()
@@ -421,7 +426,7 @@ async fn foreign_tables_are_read_and_not_written() {
              grant all on dock.lines to anon",
         )
         .await;
-    server.until(SOON, &request(&server, "/lines"), |answer| answer.status != 404).await;
+    server.until(SOON, &request(&server, "/lines"), |response| response.status != 404).await;
     replay(
         &server,
         r#"
@@ -441,7 +446,7 @@ DELETE /lines?id=eq.1
 }
 
 #[tokio::test]
-async fn a_condition_made_later_is_known_after_a_reload() {
+async fn new_partial_index_is_usable_after_a_reload() {
     let server = rolled_back_server().await;
     let upsert = r#"POST /folded?on_conflict=address&select=id
 > Prefer: resolution=merge-duplicates, return=representation
@@ -450,12 +455,12 @@ async fn a_condition_made_later_is_known_after_a_reload() {
     let _made = server
         .sql("create unique index on dock.folded (address) where id > 5; notify pgrst, 'reload schema'")
         .await;
-    server.until(SOON, &request(&server, upsert), |answer| answer.status != 400).await;
+    server.until(SOON, &request(&server, upsert), |response| response.status != 400).await;
     replay(&server, &format!("{upsert}\n< 201 */* [{{\"id\":9}}]")).await;
 }
 
 #[tokio::test]
-async fn where_it_is_switched_off_every_row_is_meant() {
+async fn safe_update_can_be_disabled() {
     let server = server()
         .config("rest.schemas", "dock")
         .config("rest.tx_end", "rollback")
@@ -474,7 +479,7 @@ DELETE /things
 }
 
 #[tokio::test]
-async fn what_is_made_of_a_body_counts_beside_it() {
+async fn parsed_values_count_toward_body_memory() {
     let server =
         server().config("server.body_memory", "1MiB").config("rest.max_body_bytes", "1MiB").start().await;
     let _done = server
@@ -495,26 +500,26 @@ async fn what_is_made_of_a_body_counts_beside_it() {
         anon(&server, Method::POST, path).header("content-type", media).body(body)
     };
     let there = send("/rpc/slow_text", "application/json", r#"{"v":""}"#.to_owned());
-    let _there = server.until(SOON, &there, |answer| answer.status == 200).await;
+    let _there = server.until(SOON, &there, |response| response.status == 200).await;
     let form = || format!("v={}", "x".repeat(300_000));
     for (path, media, body, bytes) in [
         ("/rpc/slow_bytes", "application/octet-stream", "x".repeat(300_000), 900_000.0),
         ("/rpc/slow_text", "application/x-www-form-urlencoded", form(), 600_000.0),
         ("/slow_rows", "application/x-www-form-urlencoded", form(), 600_000.0),
     ] {
-        let in_flight = |answer: &Response| {
-            let text = answer.text();
+        let in_flight = |response: &Response| {
+            let text = response.text();
             let line = text.lines().find_map(|line| line.strip_prefix("basalt_http_body_bytes_in_flight "));
             line.map_or(0.0, |bytes| bytes.parse::<f64>().unwrap())
         };
         let (slow, metrics) = (send(path, media, body), server.get("/metrics").bearer(server.secret_key()));
         let held = server.database().hold("select pg_advisory_lock(1)").await;
         let counted = async {
-            server.until(SOON, &metrics, |answer| in_flight(answer) >= bytes).await;
+            server.until(SOON, &metrics, |response| in_flight(response) >= bytes).await;
             drop(held);
         };
         let (slow, ()) = tokio::join!(slow.send(), counted);
         assert!(slow.status.is_success(), "{path}: {}", slow.text());
-        let _free = server.until(SOON, &metrics, |answer| in_flight(answer) < 1.0).await;
+        let _free = server.until(SOON, &metrics, |response| in_flight(response) < 1.0).await;
     }
 }

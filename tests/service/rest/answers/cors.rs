@@ -3,17 +3,17 @@
 use http::Method;
 
 use super::super::anon;
-use super::answers;
+use super::schema_server;
 
 const EXPOSED: &str = "Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Server, \
                        Transfer-Encoding, Range-Unit, Retry-After, Preference-Applied, Proxy-Status, Basalt-Truncated";
 
 #[tokio::test]
-async fn a_preflight_is_answered_before_anything_else() {
-    let server = answers().start().await;
-    // No key, a token with a wrong signature, a table that does not exist.
+async fn preflight_needs_no_key_and_no_table() {
+    let server = schema_server().start().await;
+    // No key, an invalid token, a table that does not exist.
     for path in ["/rest/v1/owners", "/rest/v1/", "/rest/v1/rpc/nope", "/rest/v1/no/such/path"] {
-        let answer = server
+        let response = server
             .request(Method::OPTIONS, path)
             .header("origin", "https://app.example")
             .header("access-control-request-method", "PATCH")
@@ -22,7 +22,7 @@ async fn a_preflight_is_answered_before_anything_else() {
             .send()
             .await
             .expect(200);
-        assert!(answer.body.is_empty());
+        assert!(response.body.is_empty());
         for (name, value) in [
             ("access-control-allow-origin", "*"),
             ("access-control-allow-methods", "GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD"),
@@ -32,9 +32,9 @@ async fn a_preflight_is_answered_before_anything_else() {
             ),
             ("access-control-max-age", "86400"),
         ] {
-            assert_eq!(answer.header(name), value, "{path}");
+            assert_eq!(response.header(name), value, "{path}");
         }
-        assert!(!answer.headers.contains_key("access-control-allow-credentials"));
+        assert!(!response.headers.contains_key("access-control-allow-credentials"));
     }
     let bare = server
         .request(Method::OPTIONS, "/rest/v1/owners")
@@ -48,8 +48,8 @@ async fn a_preflight_is_answered_before_anything_else() {
 }
 
 #[tokio::test]
-async fn every_answer_to_an_origin_may_be_read_errors_too() {
-    let server = answers().start().await;
+async fn errors_have_cors_headers_too() {
+    let server = schema_server().start().await;
     let origin = "https://app.example";
     for (path, status) in [
         ("/owners", 200),
@@ -61,14 +61,14 @@ async fn every_answer_to_an_origin_may_be_read_errors_too() {
         ("/a/b", 404),
         ("/", 200),
     ] {
-        let answer = anon(&server, Method::GET, path).header("origin", origin).send().await.expect(status);
-        assert_eq!(answer.header("access-control-allow-origin"), "*", "{path}");
-        assert_eq!(answer.header("access-control-expose-headers"), EXPOSED, "{path}");
+        let response = anon(&server, Method::GET, path).header("origin", origin).send().await.expect(status);
+        assert_eq!(response.header("access-control-allow-origin"), "*", "{path}");
+        assert_eq!(response.header("access-control-expose-headers"), EXPOSED, "{path}");
         let silent = anon(&server, Method::GET, path).send().await.expect(status);
         assert!(!silent.headers.contains_key("access-control-allow-origin"), "{path}");
         assert!(!silent.headers.contains_key("access-control-expose-headers"), "{path}");
     }
-    // Refused by the key gate, by the token, by the body limit's neighbour.
+    // Rejected by the API key check, by the token check, and by the body limit.
     let keyless = server.get("/rest/v1/owners").header("origin", origin).send().await.expect(401);
     assert_eq!(keyless.header("access-control-allow-origin"), "*");
     let forged = anon(&server, Method::GET, "/owners").header("origin", origin).bearer("a.b.c").send().await;
@@ -76,9 +76,11 @@ async fn every_answer_to_an_origin_may_be_read_errors_too() {
 }
 
 #[tokio::test]
-async fn configured_origins_are_echoed_with_credentials_and_others_get_nothing() {
-    let server =
-        answers().config("server.cors_origins", "https://app.example, https://admin.example").start().await;
+async fn only_configured_origins_are_echoed() {
+    let server = schema_server()
+        .config("server.cors_origins", "https://app.example, https://admin.example")
+        .start()
+        .await;
     let ask = |method: Method, origin: &'static str| {
         let request = anon(&server, method.clone(), "/owners").header("origin", origin);
         if method == Method::OPTIONS {
@@ -89,13 +91,13 @@ async fn configured_origins_are_echoed_with_credentials_and_others_get_nothing()
     };
     for method in [Method::GET, Method::OPTIONS] {
         for origin in ["https://app.example", "https://admin.example"] {
-            let answer = ask(method.clone(), origin).send().await.expect(200);
-            assert_eq!(answer.header("access-control-allow-origin"), origin);
-            assert_eq!(answer.header("access-control-allow-credentials"), "true");
+            let response = ask(method.clone(), origin).send().await.expect(200);
+            assert_eq!(response.header("access-control-allow-origin"), origin);
+            assert_eq!(response.header("access-control-allow-credentials"), "true");
         }
         for origin in ["https://evil.example", "http://app.example", "https://app.example.evil", "null"] {
-            let answer = ask(method.clone(), origin).send().await.expect(200);
-            for name in answer.headers.keys() {
+            let response = ask(method.clone(), origin).send().await.expect(200);
+            for name in response.headers.keys() {
                 assert!(!name.as_str().starts_with("access-control-"), "{method} {origin}: {name}");
             }
         }
@@ -107,14 +109,14 @@ async fn configured_origins_are_echoed_with_credentials_and_others_get_nothing()
 }
 
 #[tokio::test]
-async fn options_names_the_methods_that_work() {
-    let server = answers().start().await;
+async fn options_lists_allowed_methods() {
+    let server = schema_server().start().await;
     for (path, allow) in [
         ("/", "OPTIONS,GET,HEAD"),
         ("/owners", "OPTIONS,GET,HEAD,POST,PUT,PATCH,DELETE"),
         ("/no_key", "OPTIONS,GET,HEAD,POST,PATCH,DELETE"),
         ("/parts", "OPTIONS,GET,HEAD,POST,PATCH,DELETE"),
-        // What the role may do is the database's to say, at the time.
+        // Privileges of the role are not considered.
         ("/hidden", "OPTIONS,GET,HEAD,POST,PUT,PATCH,DELETE"),
         ("/simple", "OPTIONS,GET,HEAD,POST,PUT,PATCH,DELETE"),
         ("/joined", "OPTIONS,GET,HEAD"),
@@ -124,22 +126,22 @@ async fn options_names_the_methods_that_work() {
         ("/rpc/one", "OPTIONS,GET,HEAD,POST"),
         ("/rpc/changes", "OPTIONS,POST"),
         ("/rpc/over", "OPTIONS,GET,HEAD,POST"),
-        // Without both headers it is no preflight.
+        // Without both headers it is not a preflight.
         ("/owners?select=nonsense&id=eq.1", "OPTIONS,GET,HEAD,POST,PUT,PATCH,DELETE"),
     ] {
-        let answer = anon(&server, Method::OPTIONS, path).send().await.expect(200);
-        assert_eq!(answer.header("allow"), allow, "{path}");
-        assert_eq!(answer.header("content-length"), "0", "{path}");
-        assert_eq!(answer.header("access-control-allow-origin"), "*", "{path}");
-        assert!(answer.body.is_empty() && !answer.headers.contains_key("content-type"), "{path}");
+        let response = anon(&server, Method::OPTIONS, path).send().await.expect(200);
+        assert_eq!(response.header("allow"), allow, "{path}");
+        assert_eq!(response.header("content-length"), "0", "{path}");
+        assert_eq!(response.header("access-control-allow-origin"), "*", "{path}");
+        assert!(response.body.is_empty() && !response.headers.contains_key("content-type"), "{path}");
     }
     for (path, code) in
         [("/nope", "PGRST205"), ("/parts_1", "PGRST205"), ("/rpc/nope", "PGRST202"), ("/owners/", "PGRST125")]
     {
-        let answer = anon(&server, Method::OPTIONS, path).send().await.expect(404);
-        assert_eq!(answer.json()["code"], code, "{path}");
+        let response = anon(&server, Method::OPTIONS, path).send().await.expect(404);
+        assert_eq!(response.json()["code"], code, "{path}");
     }
-    // A plain OPTIONS is a request like others: it needs a key, an exposed schema and a query that can be read.
+    // A plain OPTIONS needs a key, an exposed schema and a valid query.
     let broken = anon(&server, Method::OPTIONS, "/owners?id=noop.1").send().await.expect(400);
     assert_eq!(broken.json()["code"], "PGRST100");
     let negative = anon(&server, Method::OPTIONS, "/owners?limit=-1").send().await.expect(416);
@@ -147,14 +149,14 @@ async fn options_names_the_methods_that_work() {
     assert_eq!(server.request(Method::OPTIONS, "/rest/v1/owners").send().await.status, 401);
     let elsewhere = anon(&server, Method::OPTIONS, "/owners").header("accept-profile", "nope").send().await;
     assert_eq!(elsewhere.json()["code"], "PGRST106");
-    // With an origin alone it may be read from there.
+    // With only an origin, the response has CORS headers.
     let read = anon(&server, Method::OPTIONS, "/owners").header("origin", "https://a.example").send().await;
     assert_eq!(read.header("access-control-expose-headers"), EXPOSED);
 }
 
 #[tokio::test]
 async fn head_is_get_without_a_body() {
-    let server = answers().start().await;
+    let server = schema_server().start().await;
     for path in [
         "/owners?select=id,name&id=lt.3&order=id",
         "/owners?offset=100",
@@ -185,7 +187,7 @@ async fn head_is_get_without_a_body() {
             }
         }
     }
-    // It writes nothing.
+    // A HEAD writes nothing.
     let called = anon(&server, Method::HEAD, "/rpc/rename_all").send().await;
     assert_eq!(called.status, 405);
 }

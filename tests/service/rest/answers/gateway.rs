@@ -1,4 +1,4 @@
-//! What the gateway does before and after (rest.md §3.20).
+//! The gateway in front of REST (rest.md §3.20).
 
 use std::io::{Read, Write};
 
@@ -7,9 +7,9 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::super::{anon, get};
-use super::answers;
+use super::schema_server;
 
-/// Without any key.
+/// A request without a key.
 fn bare(server: &Basalt, path: &str) -> Request {
     server.get(&format!("/rest/v1{path}"))
 }
@@ -19,35 +19,35 @@ async fn role(request: Request) -> Value {
 }
 
 #[tokio::test]
-async fn who_is_calling_by_key_and_token() {
-    let server = answers().start().await;
+async fn token_takes_precedence_over_key() {
+    let server = schema_server().start().await;
     let path = "/rpc/request";
     let (anon_key, service_key) = (server.anon_key(), server.service_key());
     let (publishable, secret) = (server.publishable_key(), server.secret_key());
     for (key, expected) in
         [(anon_key, "anon"), (service_key, "service_role"), (publishable, "anon"), (secret, "service_role")]
     {
-        // The key alone, as its own bearer, and in the query.
+        // As a header, also as bearer, and in the query.
         assert_eq!(role(bare(&server, path).apikey(key)).await, expected);
         assert_eq!(role(bare(&server, path).apikey(key).bearer(key)).await, expected);
         assert_eq!(role(bare(&server, &format!("{path}?apikey={key}"))).await, expected);
-        // A user's token wins over each of them.
+        // A user's token takes precedence over each key.
         let user = server.token_of("authenticated");
         assert_eq!(role(bare(&server, path).apikey(key).bearer(&user)).await, "authenticated");
     }
-    // The bearer of a key says nothing when another key is sent beside it.
+    // A key as bearer is ignored when another key is sent as `apikey`.
     assert_eq!(role(bare(&server, path).apikey(publishable).bearer(secret)).await, "anon");
     assert_eq!(role(bare(&server, path).apikey(secret).bearer(publishable)).await, "service_role");
-    // A legacy key as bearer is a token as others.
+    // A legacy key as bearer is an ordinary token.
     assert_eq!(role(bare(&server, path).apikey(publishable).bearer(service_key)).await, "service_role");
-    // Another scheme is no token.
+    // Other schemes are ignored.
     let basic = bare(&server, path).apikey(anon_key).header("authorization", "Basic dXNlcjpw");
     assert_eq!(role(basic).await, "anon");
 }
 
 #[tokio::test]
-async fn without_a_known_key_nobody_gets_in() {
-    let server = answers().start().await;
+async fn missing_or_unknown_key_is_rejected() {
+    let server = schema_server().start().await;
     let missing = json!({
         "message": "No API key found in request",
         "hint": "No `apikey` request header or url param was found.",
@@ -67,20 +67,20 @@ async fn without_a_known_key_nobody_gets_in() {
         (bare(&server, "/owners?apikey=nonsense"), &invalid),
     ] {
         let shown = format!("{request:?}");
-        let answer = request.send().await;
-        assert_eq!((answer.status.as_u16(), &answer.json()), (401, body), "{shown}");
-        assert_eq!(answer.header("content-type"), "application/json; charset=utf-8");
+        let response = request.send().await;
+        assert_eq!((response.status.as_u16(), &response.json()), (401, body), "{shown}");
+        assert_eq!(response.header("content-type"), "application/json; charset=utf-8");
     }
 }
 
 #[tokio::test]
-async fn the_key_and_nameless_parameters_are_gone_behind_the_gate() {
-    let server = answers().expect_log("server.trusted_proxies").start().await;
+async fn gateway_strips_key_and_nameless_parameters() {
+    let server = schema_server().expect_log("server.trusted_proxies").start().await;
     let key = server.publishable_key();
-    let answer =
+    let response =
         bare(&server, &format!("/owners?=x&apikey={key}&select=id&=&id=eq.1")).send().await.expect(200);
-    assert_eq!(answer.json(), json!([{"id": 1}]));
-    assert_eq!(answer.header("content-location"), "/owners?id=eq.1&select=id");
+    assert_eq!(response.json(), json!([{"id": 1}]));
+    assert_eq!(response.header("content-location"), "/owners?id=eq.1&select=id");
     let seen = bare(&server, "/rpc/request?=x")
         .apikey(key)
         .header("x-forwarded-for", "203.0.113.9")
@@ -94,35 +94,35 @@ async fn the_key_and_nameless_parameters_are_gone_behind_the_gate() {
         .json();
     let headers = &seen["headers"];
     assert!(headers["apikey"].is_null() && headers["cookie"].is_null(), "{headers}");
-    assert_eq!(headers["x-forwarded-for"], "127.0.0.1", "what an untrusted peer sent is dropped");
+    assert_eq!(headers["x-forwarded-for"], "127.0.0.1", "an untrusted peer's header is dropped");
     assert_eq!(headers["user-agent"], "test/1");
     assert_eq!(headers["x-mine"], "yes");
     assert_eq!(headers["x-client-info"], "supabase-js/2");
     assert_eq!(headers["authorization"], format!("Bearer {}", server.anon_key()));
     assert_eq!((&seen["path"], &seen["method"]), (&json!("/rpc/request"), &json!("GET")));
-    // As it was sent, without the prefix.
+    // Unchanged, without the prefix.
     let encoded = get(&server, "/%72pc/request").await.expect(200);
     assert_eq!(encoded.json()["path"], "/%72pc/request");
 }
 
 #[tokio::test]
-async fn paths_are_exact() {
-    let server = answers().start().await;
+async fn paths_must_match_exactly() {
+    let server = schema_server().start().await;
     for path in ["", "/", "/?select=x", "?x=y"] {
         assert_eq!(get(&server, path).await.expect(200).json()["swagger"], "2.0", "{path:?}");
     }
     for path in ["/owners/", "//owners", "/owners/1", "/rpc/", "/rpc/none/", "/rpc/none/x", "//", "/a/b/c"] {
-        let answer = get(&server, path).await;
+        let response = get(&server, path).await;
         let body = json!({
             "code": "PGRST125", "details": null, "hint": null, "message": "Invalid path specified in request URL",
         });
-        assert_eq!((answer.status.as_u16(), answer.json()), (404, body), "{path}");
+        assert_eq!((response.status.as_u16(), response.json()), (404, body), "{path}");
     }
 }
 
 #[tokio::test]
-async fn request_lines_of_64_kib_are_read() {
-    let server = answers().start().await;
+async fn accepts_request_lines_of_64_kib() {
+    let server = schema_server().start().await;
     let ids: Vec<String> = (0..10_900).map(|id| (id % 9 + 10_000).to_string()).collect();
     let path = format!("/owners?select=id&id=in.(1,{})", ids.join(","));
     assert!((65_000..65_500).contains(&path.len()), "{}", path.len());
@@ -130,8 +130,8 @@ async fn request_lines_of_64_kib_are_read() {
 }
 
 #[tokio::test]
-async fn json_and_csv_are_compressed_from_a_hundred_bytes_on() {
-    let server = answers().start().await;
+async fn compresses_json_and_csv_from_100_bytes() {
+    let server = schema_server().start().await;
     let packed = |path: &'static str, accept: &'static str, encodings: &'static str| {
         anon(&server, Method::GET, path).header("accept", accept).header("accept-encoding", encodings).send()
     };
@@ -139,8 +139,8 @@ async fn json_and_csv_are_compressed_from_a_hundred_bytes_on() {
         [("gzip", "gzip"), ("br", "br"), ("gzip, deflate, br", "br"), ("identity", "")]
     {
         for accept in ["application/json", "text/csv", "application/vnd.pgrst.array+json;nulls=stripped"] {
-            let answer = packed("/things", accept, encodings).await.expect(200);
-            assert_eq!(answer.header("content-encoding"), expected, "{encodings} {accept}");
+            let response = packed("/things", accept, encodings).await.expect(200);
+            assert_eq!(response.header("content-encoding"), expected, "{encodings} {accept}");
         }
     }
     assert_eq!(packed("/owners?id=eq.1", "*/*", "gzip").await.header("content-encoding"), "", "too short");
@@ -153,13 +153,13 @@ async fn json_and_csv_are_compressed_from_a_hundred_bytes_on() {
 }
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_refused_in_the_services_shape() {
-    let server = answers().config("rest.max_body_bytes", "1000").start().await;
+async fn too_large_body_gets_a_rest_error() {
+    let server = schema_server().config("rest.max_body_bytes", "1000").start().await;
     let big = json!({"id": 9, "name": "x".repeat(2000)});
-    let answer = anon(&server, Method::POST, "/owners").json(&big).send().await;
-    assert_eq!(answer.status, 413);
-    assert_eq!(answer.json()["message"], "The request body is larger than 1000 bytes");
-    // Sent without a length, it is counted.
+    let response = anon(&server, Method::POST, "/owners").json(&big).send().await;
+    assert_eq!(response.status, 413);
+    assert_eq!(response.json()["message"], "The request body is larger than 1000 bytes");
+    // Without a content-length, the bytes are counted.
     let mut socket = std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     let head = format!(
         "POST /rest/v1/owners HTTP/1.1\r\nhost: x\r\nconnection: close\r\napikey: {}\r\ncontent-type: application/json\r\n\
@@ -168,18 +168,18 @@ async fn a_body_over_the_limit_is_refused_in_the_services_shape() {
         "[".repeat(2000)
     );
     socket.write_all(head.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    let _length = socket.read_to_end(&mut answer).unwrap();
+    let mut response = Vec::new();
+    let _length = socket.read_to_end(&mut response).unwrap();
     assert!(
-        String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 413 "),
+        String::from_utf8_lossy(&response).starts_with("HTTP/1.1 413 "),
         "{}",
-        String::from_utf8_lossy(&answer)
+        String::from_utf8_lossy(&response)
     );
 }
 
 #[tokio::test]
-async fn a_request_has_a_deadline() {
-    let server = answers().config("rest.timeout", "1s").expect_log("").start().await;
+async fn slow_request_times_out() {
+    let server = schema_server().config("rest.timeout", "1s").expect_log("").start().await;
     let slow = anon(&server, Method::POST, "/rpc/wait").json(&json!({"seconds": 2.5})).send().await;
     assert_eq!(slow.status, 504);
     assert_eq!(slow.header("content-type"), "application/json; charset=utf-8");

@@ -1,11 +1,11 @@
-//! `Accept` and what comes of it (rest.md §3.12).
+//! Content negotiation (rest.md §3.12).
 
 use basalt_testkit::TestDatabase;
 use http::Method;
 use serde_json::{Value, json};
 
 use super::super::{SOON, anon, get};
-use super::{accepting, answers, seen};
+use super::{accepting, schema_server, seen};
 
 const JSON: &str = "application/json; charset=utf-8";
 const CSV: &str = "text/csv; charset=utf-8";
@@ -14,8 +14,8 @@ const STRIPPED_OBJECT: &str = "application/vnd.pgrst.object+json;nulls=stripped;
 const STRIPPED_ARRAY: &str = "application/vnd.pgrst.array+json;nulls=stripped; charset=utf-8";
 
 #[tokio::test]
-async fn the_first_producible_type_wins_by_weight_then_by_order() {
-    let server = answers().start().await;
+async fn first_producible_type_wins_by_weight_then_order() {
+    let server = schema_server().start().await;
     for (accept, content_type) in [
         ("*/*", JSON),
         ("application/json", JSON),
@@ -48,8 +48,12 @@ async fn the_first_producible_type_wins_by_weight_then_by_order() {
         ("", JSON),
         (" , application/json", JSON),
     ] {
-        let answer = accepting(&server, "/owners?id=eq.1&select=id", accept).send().await;
-        assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, content_type), "{accept}");
+        let response = accepting(&server, "/owners?id=eq.1&select=id", accept).send().await;
+        assert_eq!(
+            (response.status.as_u16(), response.header("content-type")),
+            (200, content_type),
+            "{accept}"
+        );
         let headed = anon(&server, Method::HEAD, "/owners?id=eq.1&select=id").header("accept", accept);
         let headed = headed.send().await;
         assert_eq!((headed.status.as_u16(), headed.header("content-type")), (200, content_type), "{accept}");
@@ -59,8 +63,8 @@ async fn the_first_producible_type_wins_by_weight_then_by_order() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_produced_is_named_in_the_order_it_was_wanted() {
-    let server = answers().config("rest.plan_enabled", "false").start().await;
+async fn error_lists_unavailable_types_by_preference() {
+    let server = schema_server().config("rest.plan_enabled", "false").start().await;
     for (path, accept, named) in [
         ("/owners?select=id", "text/unknown", "text/unknown"),
         ("/owners?select=id", "text/unknown;charset=utf-8", "text/unknown"),
@@ -83,12 +87,12 @@ async fn what_cannot_be_produced_is_named_in_the_order_it_was_wanted() {
         ("/", "text/csv", "text/csv"),
         ("/", "text/html, application/vnd.pgrst.object", "text/html, application/vnd.pgrst.object+json"),
     ] {
-        let answer = accepting(&server, path, accept).send().await;
+        let response = accepting(&server, path, accept).send().await;
         let message = format!("None of these media types are available: {named}");
         let body = json!({"code": "PGRST107", "details": null, "hint": null, "message": message});
-        assert_eq!((answer.status.as_u16(), answer.json()), (406, body), "{path} {accept}");
+        assert_eq!((response.status.as_u16(), response.json()), (406, body), "{path} {accept}");
     }
-    // Writes: nothing is written for a body that cannot be made, not even where none is wanted.
+    // A write is rejected if its response cannot be produced, even with return=minimal.
     for prefer in ["return=representation", "return=minimal"] {
         let added = anon(&server, Method::POST, "/owners?select=id")
             .header("accept", "text/unknown")
@@ -102,39 +106,39 @@ async fn what_cannot_be_produced_is_named_in_the_order_it_was_wanted() {
 }
 
 #[tokio::test]
-async fn one_object_is_one_row() {
-    let server = answers().start().await;
+async fn object_type_requires_exactly_one_row() {
+    let server = schema_server().start().await;
     let object = "application/vnd.pgrst.object+json";
     let one = accepting(&server, "/owners?id=eq.1", object).send().await;
     assert_eq!(seen(&one), (200, OBJECT, r#"{"id":1,"name":"Ann"}"#.to_owned()));
     for (path, rows) in [("/owners", 3), ("/owners?id=eq.9", 0), ("/rpc/all_owners", 3), ("/no_key", 0)] {
-        let answer = accepting(&server, path, object).send().await;
+        let response = accepting(&server, path, object).send().await;
         let body = json!({
             "code": "PGRST116", "details": format!("The result contains {rows} rows"), "hint": null,
             "message": "Cannot coerce the result to a single JSON object",
         });
-        assert_eq!(seen(&answer).0, 406);
-        assert_eq!((answer.header("content-type"), answer.json()), (JSON, body), "{path}");
+        assert_eq!(seen(&response).0, 406);
+        assert_eq!((response.header("content-type"), response.json()), (JSON, body), "{path}");
     }
-    // A limit or a key makes it one.
+    // A limit or a key filter reduces the result to one row.
     for path in ["/owners?limit=1&order=id", "/rpc/all_owners?limit=1", "/rpc/all_owners?id=eq.1"] {
         assert_eq!(accepting(&server, path, object).send().await.json()["id"], 1, "{path}");
     }
-    // Values and single rows of functions pass as they are.
+    // Scalars and single rows of functions are unchanged.
     assert_eq!(seen(&accepting(&server, "/rpc/none", object).send().await), (200, OBJECT, "1".to_owned()));
-    // Other than one written row undoes the write, whatever it should answer.
+    // If a write affects other than one row, it is rolled back, whatever it returns.
     for (method, prefer) in [
         (Method::PATCH, "return=representation"),
         (Method::PATCH, "return=minimal"),
         (Method::DELETE, "return=minimal"),
     ] {
-        let answer = anon(&server, method, "/no_key?a=gt.0")
+        let response = anon(&server, method, "/no_key?a=gt.0")
             .header("accept", object)
             .header("prefer", prefer)
             .json(&json!({"b": "x"}))
             .send()
             .await;
-        assert_eq!(answer.json()["code"], "PGRST116");
+        assert_eq!(response.json()["code"], "PGRST116");
     }
     let renamed = anon(&server, Method::POST, "/rpc/rename_all").header("accept", object);
     assert_eq!(renamed.json(&json!({})).send().await.status, 406);
@@ -142,8 +146,8 @@ async fn one_object_is_one_row() {
 }
 
 #[tokio::test]
-async fn nulls_can_be_left_out() {
-    let server = answers().start().await;
+async fn nulls_can_be_stripped() {
+    let server = schema_server().start().await;
     let array = "application/vnd.pgrst.array+json;nulls=stripped";
     let object = "application/vnd.pgrst.object+json;nulls=stripped";
     let path = "/things?select=id,day,doc,owners(id,name),words&order=id";
@@ -155,9 +159,9 @@ async fn nulls_can_be_left_out() {
             {"id": 3, "doc": [null], "words": []},
         ])
     );
-    let answer = accepting(&server, &format!("{path}&id=eq.2"), object).send().await;
-    assert_eq!(answer.header("content-type"), STRIPPED_OBJECT);
-    assert_eq!(answer.json(), json!({"id": 2, "owners": {"id": 2, "name": "Bob, \"B\""}}));
+    let response = accepting(&server, &format!("{path}&id=eq.2"), object).send().await;
+    assert_eq!(response.header("content-type"), STRIPPED_OBJECT);
+    assert_eq!(response.json(), json!({"id": 2, "owners": {"id": 2, "name": "Bob, \"B\""}}));
     let empty = accepting(&server, "/owners?id=eq.99", array).send().await;
     assert_eq!(seen(&empty), (200, STRIPPED_ARRAY, "[]".to_owned()));
     assert_eq!(accepting(&server, "/owners?id=eq.99", object).send().await.json()["code"], "PGRST116");
@@ -171,17 +175,17 @@ async fn nulls_can_be_left_out() {
 }
 
 #[tokio::test]
-async fn csv_in_every_detail() {
-    let server = answers().start().await;
+async fn csv_format() {
+    let server = schema_server().start().await;
     let csv = |path: &'static str| accepting(&server, path, "text/csv").send();
     for (path, body) in [
         ("/owners?order=id", "id,name\n1,Ann\n2,\"Bob, \"\"B\"\"\"\n3,\"\""),
         ("/owners?select=n:name,id&id=eq.1", "n,id\nAnn,1"),
         ("/things?select=id,title&order=id", "id,title\n1,first\n2,\"a \"\"quote\"\", and\na line\"\n3,\"\""),
-        // Arrays as PostgreSQL writes them, nulls as nothing, booleans as t and f.
+        // Arrays in PostgreSQL's format, nulls empty, booleans as t and f.
         ("/things?select=id,words,active&order=id", "id,words,active\n1,\"{a,\"\"x y\"\"}\",t\n2,,t\n3,{},t"),
         ("/things?select=doc,made&id=eq.1", "doc,made\n\"{\"\"a\"\": null}\",\"2024-01-02 03:04:05+00\""),
-        // Embeds as JSON text.
+        // Embeds are JSON text.
         (
             "/things?select=id,owners(id,name)&order=id&id=lt.3",
             "id,owners\n1,\"{\"\"id\"\": 1, \"\"name\"\": \"\"Ann\"\"}\"\n2,\"{\"\"id\"\": 2, \"\"name\"\": \"\"Bob, \\\\\"\"B\\\\\"\"\"\"}\"",
@@ -206,8 +210,8 @@ async fn csv_in_every_detail() {
 }
 
 #[tokio::test]
-async fn what_a_browser_renders_has_no_part_in_the_apps_origin() {
-    let server = answers().start().await;
+async fn renderable_types_are_sandboxed() {
+    let server = schema_server().start().await;
     for (path, accept, policy) in [
         ("/rpc/page", "text/html", "sandbox"),
         ("/owners?id=lt.3", "text/html", "sandbox"),
@@ -217,16 +221,16 @@ async fn what_a_browser_renders_has_no_part_in_the_apps_origin() {
         ("/owners", "text/csv", ""),
         ("/rpc/anything", "*/*", ""),
     ] {
-        let answer = accepting(&server, path, accept).send().await;
-        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
-        assert_eq!(answer.header("content-security-policy"), policy, "{path} as {accept}");
-        assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path} as {accept}");
+        let response = accepting(&server, path, accept).send().await;
+        assert_eq!(response.status, 200, "{path}: {}", response.text());
+        assert_eq!(response.header("content-security-policy"), policy, "{path} as {accept}");
+        assert_eq!(response.header("x-content-type-options"), "nosniff", "{path} as {accept}");
     }
 }
 
 #[tokio::test]
-async fn the_database_makes_media_types() {
-    let server = answers().start().await;
+async fn media_type_handlers_in_the_database() {
+    let server = schema_server().start().await;
     let page = || "<p>hi</p>".to_owned();
     let octets = "application/octet-stream";
     for (path, accept, expected) in [
@@ -236,7 +240,7 @@ async fn the_database_makes_media_types() {
         ("/rpc/anything", "text/unknown", (200, octets, "plain".to_owned())),
         ("/rpc/anything", "*/*", (200, octets, "plain".to_owned())),
         ("/rpc/chosen", "text/x-chosen", (200, "text/x-chosen", "chosen".to_owned())),
-        // Aggregates over a relation, over anything, and in the place of ours.
+        // Aggregates over a relation, over any element, and replacing a built-in type.
         (
             "/owners?id=lt.3&order=id",
             "text/html",
@@ -248,7 +252,7 @@ async fn the_database_makes_media_types() {
         ("/pairs", "image/gif", (200, octets, "one".to_owned())),
         ("/pairs", "text/csv", (200, octets, "one".to_owned())),
         ("/extras", "text/csv", (200, CSV, "mine:".to_owned())),
-        // Our own types have their parameters and stay ours; so does everything that is selected otherwise.
+        // Built-in types with parameters are not replaced, nor are requests with another selection.
         (
             "/pairs",
             "application/vnd.pgrst.object+json",
@@ -257,10 +261,10 @@ async fn the_database_makes_media_types() {
         ("/pairs?select=note", "text/csv", (200, CSV, "note\none".to_owned())),
         ("/extras?select=note", "text/csv", (200, CSV, "\n".to_owned())),
     ] {
-        let answer = accepting(&server, path, accept).send().await;
+        let response = accepting(&server, path, accept).send().await;
         let (status, content_type, body) = expected;
-        assert_eq!((answer.status.as_u16(), answer.text()), (status, body), "{path} {accept}");
-        assert!(answer.header("content-type").starts_with(content_type), "{path} {accept}");
+        assert_eq!((response.status.as_u16(), response.text()), (status, body), "{path} {accept}");
+        assert!(response.header("content-type").starts_with(content_type), "{path} {accept}");
     }
     let picture = accepting(&server, "/rpc/picture", "image/png").send().await;
     assert_eq!(picture.body.as_ref(), b"\x89PNG".as_slice());
@@ -273,16 +277,16 @@ async fn the_database_makes_media_types() {
     assert_eq!(written.send().await.text(), "<li>new</li>");
 }
 
-/// Debian's postgresql-15-postgis-3 brings it for PostgreSQL 15 (`BASALT_TEST_POSTGRES_BIN`).
+/// Needs PostGIS, for example Debian's postgresql-15-postgis-3 (`BASALT_TEST_POSTGRES_BIN`).
 #[tokio::test]
-async fn geojson_where_postgis_is_there() {
+async fn geojson_with_postgis() {
     let probe = TestDatabase::create().await;
     let installed = probe.value("select count(*) from pg_available_extensions where name = 'postgis'").await;
     if installed == "0" {
-        eprintln!("SKIPPED geojson_where_postgis_is_there: this PostgreSQL has no extension postgis");
+        eprintln!("SKIPPED geojson_with_postgis: this PostgreSQL has no extension postgis");
         return;
     }
-    let server = answers().start().await;
+    let server = schema_server().start().await;
     let _made = server
         .database()
         .admin_sql(
@@ -293,14 +297,14 @@ async fn geojson_where_postgis_is_there() {
         )
         .await;
     let request = accepting(&server, "/shops?order=id", "application/geo+json");
-    let answer = server.until(SOON, &request, |answer| answer.status == 200).await;
-    assert_eq!(answer.header("content-type"), "application/geo+json; charset=utf-8");
+    let response = server.until(SOON, &request, |response| response.status == 200).await;
+    assert_eq!(response.header("content-type"), "application/geo+json; charset=utf-8");
     let point = json!({"type": "Point", "coordinates": [1, 2]});
     let feature = |id: i32, name: &str, place| {
         let properties = json!({"id": id, "name": name});
         json!({"type": "Feature", "geometry": place, "properties": properties})
     };
-    let collection = answer.json();
+    let collection = response.json();
     assert_eq!(collection["type"], "FeatureCollection");
     for (index, expected) in
         [feature(1, "A", point.clone()), feature(2, "B", json!({"type": "Point", "coordinates": [3, 4]}))]
@@ -321,7 +325,7 @@ async fn geojson_where_postgis_is_there() {
         .await
         .expect(201);
     assert_eq!(written.json()["features"][0]["geometry"]["coordinates"], json!([1, 2]));
-    // A shop without a place: versions of PostGIS word that differently, and ours is what this one says.
+    // A shop without a place: the format depends on the PostGIS version, so compare with its own output.
     let database = server.database();
     let _nowhere = database.admin_sql("insert into answers.shops values (4, 'D', null)").await;
     let says = "select extensions.ST_AsGeoJSON(s.*) from answers.shops s where id = 4";

@@ -1,11 +1,11 @@
-//! The root document (rest.md §3.14).
+//! The OpenAPI document at the root (rest.md §3.14).
 
 use basalt_testkit::Basalt;
 use http::Method;
 use serde_json::{Value, json};
 
 use super::super::{SOON, anon, get};
-use super::{accepting, answers, seen};
+use super::{accepting, schema_server, seen};
 
 async fn document(server: &Basalt) -> Value {
     get(server, "/").await.expect(200).json()
@@ -16,9 +16,9 @@ fn at<'a>(document: &'a Value, pointer: &str) -> &'a Value {
 }
 
 #[tokio::test]
-async fn the_frame() {
+async fn document_info_and_servers() {
     let server =
-        answers().config("rest.openapi_server_proxy_uri", "https://api.example/rest/v1").start().await;
+        schema_server().config("rest.openapi_server_proxy_uri", "https://api.example/rest/v1").start().await;
     let document = document(&server).await;
     for (pointer, value) in [
         ("/swagger", json!("2.0")),
@@ -62,8 +62,8 @@ async fn the_frame() {
 }
 
 #[tokio::test]
-async fn relations_are_paths_by_what_can_be_done_with_them() {
-    let server = answers().start().await;
+async fn relations_are_paths_with_allowed_methods() {
+    let server = schema_server().start().await;
     let document = document(&server).await;
     let methods = |path: &str| -> Vec<String> {
         document["paths"][path]
@@ -79,7 +79,7 @@ async fn relations_are_paths_by_what_can_be_done_with_them() {
         ("/triggered", vec!["get", "post"]),
         ("/stored", vec!["get"]),
         ("/parts_1", vec![]),
-        // No grant covers it.
+        // The role has no privileges on it.
         ("/hidden", vec![]),
     ] {
         let mut found = methods(path);
@@ -126,8 +126,8 @@ async fn relations_are_paths_by_what_can_be_done_with_them() {
 }
 
 #[tokio::test]
-async fn columns_have_their_types_defaults_and_notes() {
-    let server = answers().start().await;
+async fn columns_have_types_defaults_and_comments() {
+    let server = schema_server().start().await;
     let document = document(&server).await;
     let things = &document["definitions"]["things"];
     assert_eq!(things["type"], "object");
@@ -151,7 +151,7 @@ async fn columns_have_their_types_defaults_and_notes() {
         ),
         ("kind", json!({"format": "answers.size", "type": "string", "default": "it''s big", "enum": labels})),
         ("kinds", json!({"format": "answers.size[]", "type": "array", "items": {"type": "string"}})),
-        // Domains are what they are made of.
+        // Domains appear as their base type.
         ("score", json!({"format": "int32", "type": "integer", "default": 3})),
         ("nested", json!({"format": "int32", "type": "integer", "default": 3})),
         ("code", json!({"format": "character varying", "type": "string", "maxLength": 6, "default": "abc"})),
@@ -166,7 +166,7 @@ async fn columns_have_their_types_defaults_and_notes() {
         ("ratio", json!({"format": "double precision", "type": "number"})),
         ("active", json!({"format": "boolean", "type": "boolean", "default": true})),
         ("small", json!({"format": "int32", "type": "integer", "default": 1})),
-        // PostgreSQL quotes what is no plain integer.
+        // PostgreSQL quotes defaults that are not plain integers.
         ("big", json!({"format": "int64", "type": "integer"})),
         ("negative", json!({"format": "int32", "type": "integer"})),
         ("added", json!({"format": "int32", "type": "integer"})),
@@ -203,8 +203,8 @@ async fn columns_have_their_types_defaults_and_notes() {
 }
 
 #[tokio::test]
-async fn functions_are_paths_with_their_arguments() {
-    let server = answers().start().await;
+async fn functions_are_paths_with_parameters() {
+    let server = schema_server().start().await;
     let document = document(&server).await;
     let rpc = |name: &str| document["paths"][format!("/rpc/{name}")].clone();
     let arguments = |name: &str| rpc(name)["post"]["parameters"][0]["schema"].clone();
@@ -214,7 +214,7 @@ async fn functions_are_paths_with_their_arguments() {
         (&none["get"]["summary"], &none["get"]["description"]),
         (&json!("Summary"), &json!("Description\nmore"))
     );
-    assert!(none["get"]["parameters"].is_null(), "no empty list");
+    assert!(none["get"]["parameters"].is_null(), "no empty parameter list");
     assert_eq!(arguments("none"), json!({"type": "object", "description": "Summary\n\nDescription\nmore"}));
     assert_eq!(none["get"]["tags"], json!(["(rpc) none"]));
     assert_eq!(
@@ -231,7 +231,7 @@ async fn functions_are_paths_with_their_arguments() {
         rpc("one")["get"]["parameters"],
         json!([{"name": "a", "in": "query", "required": true, "type": "integer", "format": "int32"}])
     );
-    // What may write has no GET; what has a default is not required; types of the search path need no schema.
+    // Volatile functions have no GET; parameters with a default are not required; types on the search path have no schema.
     assert!(rpc("changes")["get"].is_null());
     assert_eq!(
         arguments("changes"),
@@ -271,36 +271,36 @@ async fn functions_are_paths_with_their_arguments() {
             "items": {"format": "int32", "type": "integer"},
         })
     );
-    // Of overloads the one with the most parameters; of one with a name and one without, that with the name.
+    // Of overloads, the one with the most parameters; named parameters take precedence over unnamed ones.
     assert_eq!(arguments("over")["required"], json!(["a", "b"]));
     assert_eq!(arguments("raw_or_named")["required"], json!(["a"]));
-    assert!(rpc("denied").is_null(), "nobody may call it");
+    assert!(rpc("denied").is_null(), "the role cannot execute it");
 }
 
 #[tokio::test]
-async fn privileges_decide_what_is_shown_unless_they_are_ignored() {
-    let server = answers().start().await;
+async fn document_follows_privileges_unless_configured() {
+    let server = schema_server().start().await;
     let _granted = server.sql("grant select on answers.hidden to authenticated").await;
     let shown = |token: String| {
         let server = &server;
         async move {
-            let answer = anon(server, Method::GET, "/").bearer(&token).send().await.expect(200);
-            !answer.json()["paths"]["/hidden"].is_null()
+            let response = anon(server, Method::GET, "/").bearer(&token).send().await.expect(200);
+            !response.json()["paths"]["/hidden"].is_null()
         }
     };
     assert!(shown(server.token_of("authenticated")).await);
     assert!(!shown(server.token_of("anon")).await);
     assert!(!shown(server.service_key().to_owned()).await);
-    let open = answers().config("rest.openapi_mode", "ignore-privileges").start().await;
+    let open = schema_server().config("rest.openapi_mode", "ignore-privileges").start().await;
     let document = document(&open).await;
     assert!(document["paths"]["/hidden"].is_object() && document["paths"]["/rpc/denied"].is_object());
     let kind = &document["paths"]["/rpc/changes"]["post"]["parameters"][0]["schema"]["properties"]["kind"];
-    assert_eq!(kind["format"], "answers.size", "under no search path");
+    assert_eq!(kind["format"], "answers.size", "types off the search path have a schema");
 }
 
 #[tokio::test]
-async fn each_exposed_schema_has_its_document() {
-    let server = answers().config("rest.schemas", "answers, public").start().await;
+async fn each_exposed_schema_has_a_document() {
+    let server = schema_server().config("rest.schemas", "answers, public").start().await;
     let first = get(&server, "/").await.expect(200);
     assert_eq!(first.header("content-profile"), "answers");
     let other = anon(&server, Method::GET, "/").header("accept-profile", "public").send().await.expect(200);
@@ -312,14 +312,14 @@ async fn each_exposed_schema_has_its_document() {
     assert_eq!(unknown.json()["code"], "PGRST106");
     let _comment = server.database().admin_sql("comment on schema answers is null").await;
     let request = anon(&server, Method::GET, "/");
-    let answer =
-        server.until(SOON, &request, |answer| answer.json()["info"]["title"] == "PostgREST API").await;
-    assert_eq!(answer.json()["info"]["description"], "This is a dynamic API generated by PostgREST");
+    let response =
+        server.until(SOON, &request, |response| response.json()["info"]["title"] == "PostgREST API").await;
+    assert_eq!(response.json()["info"]["description"], "This is a dynamic API generated by PostgREST");
 }
 
 #[tokio::test]
-async fn the_token_is_described_where_that_is_on() {
-    let server = answers().config("rest.openapi_security_active", "true").start().await;
+async fn security_section_is_optional() {
+    let server = schema_server().config("rest.openapi_security_active", "true").start().await;
     let document = document(&server).await;
     assert_eq!(document["security"], json!([{"JWT": []}]));
     assert_eq!(
@@ -332,31 +332,32 @@ async fn the_token_is_described_where_that_is_on() {
 }
 
 #[tokio::test]
-async fn the_root_may_be_a_function_or_nothing() {
+async fn root_can_be_a_function_or_disabled() {
     let json = "application/json; charset=utf-8";
-    let server = answers().config("rest.root_spec", "root").start().await;
+    let server = schema_server().config("rest.root_spec", "root").start().await;
     let mine = r#"{"swagger": "mine"}"#;
     for accept in ["*/*", "application/json", "text/unknown, */*"] {
-        let answer = accepting(&server, "/", accept).send().await;
-        assert_eq!(seen(&answer), (200, json, mine.to_owned()), "{accept}");
-        assert_eq!(answer.header("content-range"), "0-0/*");
+        let response = accepting(&server, "/", accept).send().await;
+        assert_eq!(seen(&response), (200, json, mine.to_owned()), "{accept}");
+        assert_eq!(response.header("content-range"), "0-0/*");
     }
     assert_eq!(accepting(&server, "/", "text/unknown").send().await.status, 406);
     let options = anon(&server, Method::OPTIONS, "/").send().await;
     assert_eq!(options.header("allow"), "OPTIONS,GET,HEAD,POST");
-    let elsewhere = answers().config("rest.root_spec", "answers.nope").start().await;
+    let elsewhere = schema_server().config("rest.root_spec", "answers.nope").start().await;
     assert_eq!(get(&elsewhere, "/").await.json()["code"], "PGRST202");
 
-    let disabled = answers().config("rest.openapi_mode", "disabled").start().await;
+    let disabled = schema_server().config("rest.openapi_mode", "disabled").start().await;
     for method in [Method::GET, Method::POST, Method::OPTIONS] {
-        let answer = anon(&disabled, method.clone(), "/").send().await;
+        let response = anon(&disabled, method.clone(), "/").send().await;
         let body = json!({
             "code": "PGRST126", "details": null, "hint": null, "message": "Root endpoint metadata is disabled",
         });
-        assert_eq!((answer.status.as_u16(), answer.json()), (404, body), "{method}");
+        assert_eq!((response.status.as_u16(), response.json()), (404, body), "{method}");
     }
     assert_eq!(get(&disabled, "/owners").await.status, 200);
-    // A function counts more than a document that is off.
-    let both = answers().config("rest.openapi_mode", "disabled").config("rest.root_spec", "answers.root");
+    // A root function works even if the document is disabled.
+    let both =
+        schema_server().config("rest.openapi_mode", "disabled").config("rest.root_spec", "answers.root");
     assert_eq!(get(&both.start().await, "/").await.text(), mine);
 }

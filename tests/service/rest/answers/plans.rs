@@ -1,16 +1,16 @@
-//! The media type of plans (rest.md §3.12).
+//! The media type for query plans (rest.md §3.12).
 
 use http::Method;
 use serde_json::json;
 
 use super::super::anon;
-use super::{accepting, answers};
+use super::{accepting, schema_server};
 
 #[tokio::test]
-async fn the_type_tells_what_was_explained_and_how() {
-    let server = answers().start().await;
+async fn plan_type_states_format_and_target() {
+    let server = schema_server().start().await;
     let base = "application/vnd.pgrst.plan";
-    for (accept, told) in [
+    for (accept, applied) in [
         ("", "+text; for=\"application/json\""),
         ("+text", "+text; for=\"application/json\""),
         ("+json", "+json; for=\"application/json\""),
@@ -32,23 +32,23 @@ async fn the_type_tells_what_was_explained_and_how() {
         ("; options=buffers|analyze", "+text; for=\"application/json\"; options=analyze|buffers"),
         ("+text; options=nonsense|wal|analyze", "+text; for=\"application/json\"; options=analyze|wal"),
     ] {
-        let answer =
+        let response =
             accepting(&server, "/owners?id=eq.1", &format!("{base}{accept}")).send().await.expect(200);
-        assert_eq!(answer.header("content-type"), format!("{base}{told}; charset=utf-8"), "{accept}");
-        if told.starts_with("+json") {
-            let plan = answer.json();
+        assert_eq!(response.header("content-type"), format!("{base}{applied}; charset=utf-8"), "{accept}");
+        if applied.starts_with("+json") {
+            let plan = response.json();
             assert!(plan[0]["Plan"]["Node Type"].is_string(), "{plan}");
-            assert_eq!(plan[0]["Plan"]["Output"].is_array(), told.contains("verbose"), "{plan}");
+            assert_eq!(plan[0]["Plan"]["Output"].is_array(), applied.contains("verbose"), "{plan}");
         } else {
-            let text = answer.text();
+            let text = response.text();
             assert!(text.contains("(cost=") && text.ends_with('\n'), "{text}");
-            assert_eq!(text.contains("Execution Time"), told.contains("analyze"), "{text}");
+            assert_eq!(text.contains("Execution Time"), applied.contains("analyze"), "{text}");
         }
     }
     for refused in ["+xml", "+json; for=\"text/unknown\"", "; for=\"application/openapi+json\""] {
-        let answer = accepting(&server, "/owners?select=id", &format!("{base}{refused}")).send().await;
+        let response = accepting(&server, "/owners?select=id", &format!("{base}{refused}")).send().await;
         assert_eq!(
-            (answer.status.as_u16(), answer.json()["code"].as_str()),
+            (response.status.as_u16(), response.json()["code"].as_str()),
             (406, Some("PGRST107")),
             "{refused}"
         );
@@ -56,8 +56,8 @@ async fn the_type_tells_what_was_explained_and_how() {
 }
 
 #[tokio::test]
-async fn everything_that_has_a_statement_can_be_explained() {
-    let server = answers().start().await;
+async fn every_statement_can_be_explained() {
+    let server = schema_server().start().await;
     let plan = "application/vnd.pgrst.plan+json; for=\"application/json\"";
     let analyzed = "application/vnd.pgrst.plan+json; for=\"application/json\"; options=analyze";
     for (method, path, body) in [
@@ -72,14 +72,18 @@ async fn everything_that_has_a_statement_can_be_explained() {
     ] {
         for prefer in ["return=minimal", "return=representation"] {
             let ask = anon(&server, method.clone(), path).header("accept", plan).header("prefer", prefer);
-            let answer = ask.json(&body).send().await;
-            assert_eq!(answer.status, 200, "{method} {path}: {}", answer.text());
-            assert!(answer.json()[0]["Plan"].is_object(), "{method} {path}");
-            assert!(!answer.headers.contains_key("content-range"));
+            let response = ask.json(&body).send().await;
+            assert_eq!(response.status, 200, "{method} {path}: {}", response.text());
+            assert!(response.json()[0]["Plan"].is_object(), "{method} {path}");
+            assert!(!response.headers.contains_key("content-range"));
         }
     }
     let state = "select string_agg(id || name, ',' order by id) from answers.owners";
-    assert_eq!(server.database().value(state).await, "1Ann,2Bob, \"B\",3", "explaining does nothing");
+    assert_eq!(
+        server.database().value(state).await,
+        "1Ann,2Bob, \"B\",3",
+        "an explained write changes nothing"
+    );
     let done = anon(&server, Method::PATCH, "/owners?id=eq.3").header("accept", analyzed);
     let _plan = done.json(&json!({"name": "done"})).send().await.expect(200);
     assert_eq!(server.database().value("select name from answers.owners where id = 3").await, "done");
@@ -91,8 +95,8 @@ async fn everything_that_has_a_statement_can_be_explained() {
 }
 
 #[tokio::test]
-async fn plans_are_for_those_who_may_see_them() {
-    let server = answers().config("rest.plan_enabled", "false").start().await;
+async fn plans_can_be_disabled() {
+    let server = schema_server().config("rest.plan_enabled", "false").start().await;
     let plan = accepting(&server, "/owners", "application/vnd.pgrst.plan+json").send().await;
     assert_eq!((plan.status.as_u16(), plan.json()["code"].as_str()), (406, Some("PGRST107")));
     let other =

@@ -1,18 +1,17 @@
-//! Every route × method × `Accept`: the contract's status, type, code and `Allow` (rest.md §1.2, §2, §3.1, §3.12).
+//! Every route × method × `Accept`: the contract's status, content type, code and `Allow` (rest.md §1.2, §2, §3.1, §3.12).
 //!
-//! Each column of the table is what one `Accept` header makes of an answer that has a body; what does not depend on the
-//! type is the same in all columns.
+//! A row gives the outcome of each method; an outcome that does not depend on the media type is the same for every `Accept`.
 
 use basalt_testkit::{Basalt, Response};
 use http::Method;
 use serde_json::json;
 
 use super::super::anon;
-use super::answers;
+use super::schema_server;
 
 const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "SEARCH"];
 
-/// `Accept`, and the type of an answer with rows. Without a type it cannot be produced.
+/// `Accept`, and the content type of a response with rows; `None` if it cannot be produced.
 const ACCEPTS: [(&str, Option<&str>); 8] = [
     ("*/*", Some("application/json; charset=utf-8")),
     ("application/json", Some("application/json; charset=utf-8")),
@@ -30,22 +29,22 @@ const ACCEPTS: [(&str, Option<&str>); 8] = [
     ("text/unknown", None),
 ];
 
-/// What a route makes of a method when the type can be produced.
+/// The outcome of a method on a route when the type can be produced.
 #[derive(Clone, Copy)]
 enum Outcome {
-    /// A body of the wanted type, with this status.
+    /// A body of the requested type, with this status.
     Body(u16),
-    /// No body, whatever the type, with this status; a plan has one, and 200.
+    /// No body, with this status; a plan has a body and 200.
     Empty(u16),
     /// The root document: JSON and OpenAPI only.
     Document,
     Allow(&'static str),
-    /// An error that has nothing to do with the type.
+    /// An error that does not depend on the media type.
     Error(u16, &'static str),
 }
 use Outcome::{Allow, Body, Document, Empty, Error};
 
-/// GET, POST, PUT, PATCH, DELETE, OPTIONS; HEAD is as GET, and no route has another method.
+/// Outcomes of GET, POST, PUT, PATCH, DELETE, OPTIONS. HEAD equals GET; other methods do not exist.
 type Row = (&'static str, [Outcome; 6]);
 
 const NO_PATH: [Outcome; 6] = [Error(404, "PGRST125"); 6];
@@ -59,7 +58,7 @@ const ROUTES: [Row; 12] = [
             Empty(201),
             Empty(204),
             Empty(204),
-            // Referred to by others.
+            // Referenced by other tables.
             Error(409, "23503"),
             Allow("OPTIONS,GET,HEAD,POST,PUT,PATCH,DELETE"),
         ],
@@ -80,7 +79,7 @@ const ROUTES: [Row; 12] = [
         [
             Body(200),
             Error(400, "42809"),
-            // It shows the key, and has none.
+            // A view that shows a key column but has no key.
             Error(400, "42P10"),
             Error(400, "42809"),
             Error(400, "42809"),
@@ -102,12 +101,12 @@ const ROUTES: [Row; 12] = [
         "/rpc/one?a=1",
         [
             Body(200),
-            // Arguments of a POST are in its body.
+            // A POST has its arguments in the body.
             Error(400, "PGRST100"),
             Error(405, "PGRST101"),
             Error(405, "PGRST101"),
             Error(405, "PGRST101"),
-            // Nor are there any for OPTIONS.
+            // OPTIONS has no arguments.
             Error(400, "PGRST100"),
         ],
     ),
@@ -150,7 +149,7 @@ const ROUTES: [Row; 12] = [
     ("/rpc/none/more", NO_PATH),
 ];
 
-/// What a method of a route answers to one `Accept`.
+/// The expected status, content type, code and `Allow`.
 fn expected(row: &Row, method: &str, accept: &str, produced: Option<&str>) -> (u16, String, String, String) {
     let (path, outcomes) = row;
     let error = |status: u16, code: &str| (status, ERROR.to_owned(), code.to_owned(), String::new());
@@ -166,8 +165,7 @@ fn expected(row: &Row, method: &str, accept: &str, produced: Option<&str>) -> (u
         _ => return error(405, "PGRST117"),
     };
     let is_plan = accept.contains("plan");
-    // Whatever is wrong before the media type is looked at comes first (rest.md §1.2), and what is wrong in the
-    // database is not found out by explaining, except what planning finds.
+    // Errors found before content negotiation come first (rest.md §1.2); EXPLAIN finds no execution errors, only planning errors.
     let is_late = |code: &str| matches!(code, "23503" | "42501" | "42809" | "42P10");
     let (status, content_type) = match (outcome, produced) {
         (Allow(allow), _) => return (200, String::new(), String::new(), allow.to_owned()),
@@ -195,7 +193,7 @@ async fn ask(server: &Basalt, method: &str, path: &str, accept: &str) -> Respons
     let method: Method = method.parse().unwrap();
     let has_body = matches!(method.as_str(), "POST" | "PUT" | "PATCH");
     let request = anon(server, method.clone(), path).header("accept", accept).header("prefer", "tx=rollback");
-    // One body for all: a row for each relation, and no arguments for functions.
+    // One body for all: a row for each relation, no arguments for functions.
     let body = if path.starts_with("/rpc/") {
         json!({})
     } else if path.starts_with("/owners") && method == Method::POST {
@@ -207,34 +205,35 @@ async fn ask(server: &Basalt, method: &str, path: &str, accept: &str) -> Respons
 }
 
 #[tokio::test]
-async fn every_route_method_and_type_has_its_answer() {
-    let server = answers().start().await;
+async fn every_route_method_and_type_matches_the_contract() {
+    let server = schema_server().start().await;
     let mut wrong = Vec::new();
-    let mut asked = 0;
+    let mut requests = 0;
     for row in &ROUTES {
         for method in METHODS {
             for (accept, produced) in ACCEPTS {
                 let (status, content_type, code, allow) = expected(row, method, accept, produced);
-                let answer = ask(&server, method, row.0, accept).await;
-                asked += 1;
-                // HEAD has no body to read the code from; Proxy-Status has it.
-                let told = answer.header("proxy-status").trim_start_matches("PostgREST; error=").to_owned();
-                let is_right = answer.status.as_u16() == status
-                    && answer.header("content-type") == content_type
-                    && told == code
-                    && answer.header("allow") == allow
-                    && (method == "HEAD") <= answer.body.is_empty();
+                let response = ask(&server, method, row.0, accept).await;
+                requests += 1;
+                // A HEAD response has no body; read the code from Proxy-Status.
+                let response_code =
+                    response.header("proxy-status").trim_start_matches("PostgREST; error=").to_owned();
+                let is_right = response.status.as_u16() == status
+                    && response.header("content-type") == content_type
+                    && response_code == code
+                    && response.header("allow") == allow
+                    && (method == "HEAD") <= response.body.is_empty();
                 if !is_right {
                     wrong.push(format!(
-                        "{method} {} {accept}: {status} {content_type} {code} {allow}, got {} {} {told} {}",
+                        "{method} {} {accept}: {status} {content_type} {code} {allow}, got {} {} {response_code} {}",
                         row.0,
-                        answer.status,
-                        answer.header("content-type"),
-                        answer.header("allow")
+                        response.status,
+                        response.header("content-type"),
+                        response.header("allow")
                     ));
                 }
             }
         }
     }
-    assert!(wrong.is_empty(), "{} of {asked}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} of {requests}:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -1,14 +1,14 @@
-//! `Basalt-Truncated` (rest.md §7.1, ours): max-rows cut the answer.
+//! `Basalt-Truncated` (rest.md §7.1, our extension): the response was truncated by max-rows.
 
 use http::Method;
 use serde_json::json;
 
 use super::super::anon;
-use super::answers;
+use super::schema_server;
 
 #[tokio::test]
-async fn a_cut_answer_says_so_and_a_whole_one_does_not() {
-    let server = answers().config("rest.max_rows", "2").start().await;
+async fn truncated_response_has_the_header() {
+    let server = schema_server().config("rest.max_rows", "2").start().await;
     let cut = [
         "/owners",
         "/owners?limit=3",
@@ -63,9 +63,9 @@ async fn a_cut_answer_says_so_and_a_whole_one_does_not() {
 }
 
 #[tokio::test]
-async fn without_a_cap_nothing_is_cut() {
-    let server = answers().config("rest.max_rows", "0").start().await;
-    let answer = anon(&server, Method::GET, "/owners").send().await.expect(200);
-    assert_eq!(answer.json().as_array().unwrap().len(), 3);
-    assert!(!answer.headers.contains_key("basalt-truncated"));
+async fn without_max_rows_nothing_is_truncated() {
+    let server = schema_server().config("rest.max_rows", "0").start().await;
+    let response = anon(&server, Method::GET, "/owners").send().await.expect(200);
+    assert_eq!(response.json().as_array().unwrap().len(), 3);
+    assert!(!response.headers.contains_key("basalt-truncated"));
 }

@@ -1,12 +1,12 @@
-//! Every `PGRST` code that a request alone can cause.
+//! Every `PGRST` code that a request can cause.
 
 use http::Method;
 use serde_json::{Value, json};
 
 use super::super::anon;
-use super::{answers, check};
+use super::{check, schema_server};
 
-/// Method and path, `Name: value` headers, body; status, code, message, details, hint.
+/// Method and path, `Name: value` headers, body; expected status, code, message, details, hint.
 type Case = (&'static str, &'static [&'static str], &'static str, u16, [&'static str; 4]);
 
 /// No such text.
@@ -402,8 +402,8 @@ const CASES: &[Case] = &[
 ];
 
 #[tokio::test]
-async fn each_has_its_status_and_its_words() {
-    let server = answers().start().await;
+async fn every_code_has_its_status_and_texts() {
+    let server = schema_server().start().await;
     for (request, headers, body, status, [code, message, details, hint]) in CASES {
         let (method, path) = request.split_once(' ').unwrap();
         let mut ask = anon(&server, method.parse().unwrap(), path);
@@ -414,25 +414,25 @@ async fn each_has_its_status_and_its_words() {
             let (name, value) = header.split_once(": ").unwrap();
             ask = ask.header(name, value);
         }
-        let answer = ask.send().await;
-        let told = answer.json();
-        // `*` stands for words of our own.
+        let response = ask.send().await;
+        let error = response.json();
+        // `*` stands for our own text.
         let text = |wanted: &str, key: &str| match wanted {
             NULL => Value::Null,
-            _ => match (wanted.strip_suffix('*'), told[key].as_str()) {
+            _ => match (wanted.strip_suffix('*'), error[key].as_str()) {
                 (Some(start), Some(found)) if found.starts_with(start) => json!(found),
                 _ => json!(wanted),
             },
         };
         let expected = [json!(code), text(message, "message"), text(details, "details"), text(hint, "hint")];
-        check(&answer, *status, expected, request);
+        check(&response, *status, expected, request);
     }
 }
 
 #[tokio::test]
 async fn ambiguous_relationships_are_listed() {
-    let server = answers().start().await;
-    let answer = anon(&server, Method::GET, "/letters?select=id,owners(id)").send().await;
+    let server = schema_server().start().await;
+    let response = anon(&server, Method::GET, "/letters?select=id,owners(id)").send().await;
     let detail = |name: &str, column: &str| {
         json!({
             "cardinality": "many-to-one", "embedding": "letters with owners",
@@ -441,7 +441,7 @@ async fn ambiguous_relationships_are_listed() {
     };
     let details = [detail("letters_recipient_fk", "recipient"), detail("letters_sender_fk", "sender")];
     check(
-        &answer,
+        &response,
         300,
         [
             json!("PGRST201"),
@@ -454,32 +454,35 @@ async fn ambiguous_relationships_are_listed() {
         ],
         "PGRST201",
     );
-    assert!(!answer.headers.contains_key("location"), "a 300 leads nowhere");
+    assert!(!response.headers.contains_key("location"), "a 300 leads nowhere");
 }
 
 #[tokio::test]
-async fn codes_that_a_setting_decides_about() {
-    let server =
-        answers().config("rest.aggregates", "false").config("rest.openapi_mode", "disabled").start().await;
-    let answer = anon(&server, Method::GET, "/owners?select=id.sum()").send().await;
+async fn codes_that_depend_on_a_setting() {
+    let server = schema_server()
+        .config("rest.aggregates", "false")
+        .config("rest.openapi_mode", "disabled")
+        .start()
+        .await;
+    let response = anon(&server, Method::GET, "/owners?select=id.sum()").send().await;
     let null = Value::Null;
     let message = "Use of aggregate functions is not allowed";
-    check(&answer, 400, [json!("PGRST123"), json!(message), null.clone(), null.clone()], message);
-    let answer = anon(&server, Method::GET, "/").send().await;
+    check(&response, 400, [json!("PGRST123"), json!(message), null.clone(), null.clone()], message);
+    let response = anon(&server, Method::GET, "/").send().await;
     let message = "Root endpoint metadata is disabled";
-    check(&answer, 404, [json!("PGRST126"), json!(message), null.clone(), null.clone()], message);
+    check(&response, 404, [json!("PGRST126"), json!(message), null.clone(), null.clone()], message);
 
     let closed =
-        answers().config("rest.anon_role", "").config("server.require_apikey", "false").start().await;
-    let answer = closed.get("/rest/v1/owners").send().await;
+        schema_server().config("rest.anon_role", "").config("server.require_apikey", "false").start().await;
+    let response = closed.get("/rest/v1/owners").send().await;
     let message = "Anonymous access is disabled";
-    check(&answer, 401, [json!("PGRST302"), json!(message), null.clone(), null], message);
-    assert_eq!(answer.header("www-authenticate"), "Bearer");
+    check(&response, 401, [json!("PGRST302"), json!(message), null.clone(), null], message);
+    assert_eq!(response.header("www-authenticate"), "Bearer");
 }
 
 #[tokio::test]
-async fn tokens_that_cannot_be_used() {
-    let server = answers().config("rest.jwt_aud", "app").start().await;
+async fn invalid_tokens_get_their_codes() {
+    let server = schema_server().config("rest.jwt_aud", "app").start().await;
     let signed = |claims: Value| server.token(&claims);
     let none = "eyJhbGciOiJub25lIn0.eyJyb2xlIjoiYW5vbiJ9.";
     let no_key = json!("None of the keys was able to decode the JWT");
@@ -514,36 +517,36 @@ async fn tokens_that_cannot_be_used() {
             &null,
         ),
     ] {
-        let answer =
+        let response =
             anon(&server, Method::GET, "/no/such/path").header("authorization", &format!("Bearer {token}"));
-        let answer = answer.send().await;
+        let response = response.send().await;
         if token.is_empty() {
-            // hyper trims the blank behind the scheme; it stays an empty token.
-            assert_eq!(answer.json()["code"], code);
+            // hyper trims the space after the scheme; the token is still empty.
+            assert_eq!(response.json()["code"], code);
         }
-        check(&answer, 401, [json!(code), json!(message), details.clone(), null.clone()], message);
+        check(&response, 401, [json!(code), json!(message), details.clone(), null.clone()], message);
         let challenge = format!("Bearer error=\"invalid_token\", error_description=\"{message}\"");
-        assert_eq!(answer.header("www-authenticate"), challenge);
+        assert_eq!(response.header("www-authenticate"), challenge);
     }
     for audience in
         [json!({"aud": "app"}), json!({"aud": ["x", "app"]}), json!({"aud": []}), json!({"aud": null})]
     {
-        let answer = anon(&server, Method::GET, "/owners").bearer(&signed(audience)).send().await;
-        assert_eq!(answer.status, 200);
+        let response = anon(&server, Method::GET, "/owners").bearer(&signed(audience)).send().await;
+        assert_eq!(response.status, 200);
     }
 }
 
 #[tokio::test]
-async fn minimal_errors_tell_neither_details_nor_hints() {
-    let server = answers().config("rest.client_error_verbosity", "minimal").start().await;
+async fn minimal_errors_have_no_details_or_hints() {
+    let server = schema_server().config("rest.client_error_verbosity", "minimal").start().await;
     for (path, code) in [
         ("/owner", "PGRST205"),
         ("/owners?limit=-1", "PGRST103"),
         ("/rpc/fail?code=23514&message=m&detail=d&hint=h", "23514"),
         ("/rpc/fail?code=PT418&message=m&detail=d&hint=h", "PT418"),
     ] {
-        let answer = anon(&server, Method::GET, path).send().await;
-        let body = answer.json();
+        let response = anon(&server, Method::GET, path).send().await;
+        let body = response.json();
         assert_eq!(body["code"], code);
         assert!(body["message"].is_string());
         assert!(body["details"].is_null() && body["hint"].is_null(), "{body}");
@@ -553,9 +556,9 @@ async fn minimal_errors_tell_neither_details_nor_hints() {
 }
 
 #[tokio::test]
-async fn the_first_fault_in_the_order_of_checks_is_told() {
-    let server = answers().start().await;
-    // Each request has the fault of its line and of all lines below.
+async fn first_failed_check_decides_the_error() {
+    let server = schema_server().start().await;
+    // Each request has the error of its line and of all lines below.
     for (method, path, headers, code) in [
         (Method::GET, "/a/b?id=noop.1", &["authorization: Bearer a.b"][..], "PGRST301"),
         (Method::PATCH, "/a/b?id=noop.1", &["accept-profile: nope", "content-profile: nope"], "PGRST125"),
@@ -579,7 +582,7 @@ async fn the_first_fault_in_the_order_of_checks_is_told() {
             let (name, value) = header.split_once(": ").unwrap();
             request = request.header(name, value);
         }
-        let answer = request.body("{").send().await;
-        assert_eq!(answer.json()["code"], code, "{method} {path}");
+        let response = request.body("{").send().await;
+        assert_eq!(response.json()["code"], code, "{method} {path}");
     }
 }

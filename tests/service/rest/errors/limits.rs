@@ -12,11 +12,11 @@ fn check(refused: &Response, code: &str, what: &str) {
     assert_eq!(refused.json()["code"], code, "{what}");
     let hint = refused.json()["hint"].to_string();
     assert!(hint.starts_with("\"The request"), "{what}: {hint}");
-    assert!(!text.contains("max_stack_depth"), "{what}: what to configure is for the operator");
+    assert!(!text.contains("max_stack_depth"), "{what}: configuration advice is only for the operator");
 }
 
 #[tokio::test]
-async fn what_is_too_deep_is_the_clients_to_mend() {
+async fn too_deep_request_is_a_client_error() {
     let server = server().start().await;
     let steps = "-%3Ea".repeat(5_000);
     for path in [format!("/projects?select=meta{steps}"), format!("/projects?meta{steps}=not.is.null")] {
@@ -43,25 +43,25 @@ async fn what_is_too_deep_is_the_clients_to_mend() {
 #[tokio::test]
 async fn pattern_that_needs_too_much_memory_is_a_bad_request() {
     let server = server().start().await;
-    // PostgreSQL compiles it, and then refuses more than a gigabyte for its tables.
+    // PostgreSQL compiles the pattern, then refuses to allocate more than 1 GB for it.
     let pattern = "((a{1,50}){1,50}b){1,14}";
     for filter in [format!("name=match.{pattern}"), format!("or=(id.lt.0,name.not.match.\"{pattern}\")")] {
         let path = format!(
             "/rest/v1/projects?{}",
             filter.replace('"', "%22").replace('{', "%7B").replace('}', "%7D")
         );
-        // A service key: compiling takes a second, and other roles have little time on a busy machine.
+        // Use a service key: compiling takes a second, and other roles have a short statement timeout.
         let refused = server.get(&path).apikey(server.secret_key()).send().await;
         check(&refused, "XX000", &filter);
     }
 }
 
 #[tokio::test]
-async fn what_is_too_wide_or_too_long_is_the_clients_to_mend() {
+async fn too_wide_or_too_long_request_is_a_client_error() {
     let server = server().start().await;
     let names: Vec<String> = (0..1_700).map(|n| format!("c{n}:id")).collect();
     check(&get(&server, &format!("/projects?select={}", names.join(","))).await, "54011", "columns");
-    // An index takes a third of a page, of what cannot be compressed.
+    // An index entry is limited to a third of a page; this key cannot be compressed.
     let key: String = (0..2_000_u32).map(|n| format!("{:08x}", n.wrapping_mul(2_654_435_761))).collect();
     let row = json!({"key": key, "value": 1});
     check(&anon(&server, Method::POST, "/kv").json(&row).send().await, "54000", "a key");

@@ -1,4 +1,4 @@
-//! Errors raised on purpose: `PTnnn` and `PGRST`.
+//! Errors raised by SQL: `PTnnn` and `PGRST`.
 
 use std::io::{Read, Write};
 
@@ -7,13 +7,13 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::super::anon;
-use super::{answers, check};
+use super::{check, schema_server};
 
 async fn fail(server: &Basalt, arguments: &Value) -> Response {
     anon(server, Method::POST, "/rpc/fail").json(arguments).send().await
 }
 
-/// The first line of the answer, with its reason phrase.
+/// The status line of the response, with its reason phrase.
 fn status_line(server: &Basalt, arguments: &Value) -> String {
     let body = arguments.to_string();
     let mut socket = std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
@@ -24,14 +24,14 @@ fn status_line(server: &Basalt, arguments: &Value) -> String {
         body.len()
     );
     socket.write_all(request.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    let _length = socket.read_to_end(&mut answer).unwrap();
-    String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned()
+    let mut response = Vec::new();
+    let _length = socket.read_to_end(&mut response).unwrap();
+    String::from_utf8_lossy(&response).lines().next().unwrap_or_default().to_owned()
 }
 
 #[tokio::test]
-async fn digits_become_the_status_and_the_message_the_reason() {
-    let server = answers().expect_log("").start().await;
+async fn ptnnn_sets_status_and_reason_phrase() {
+    let server = schema_server().expect_log("").start().await;
     for (code, status) in [
         ("PT402", 402),
         ("PT200", 200),
@@ -44,7 +44,7 @@ async fn digits_become_the_status_and_the_message_the_reason() {
         ("PT999", 999),
         ("PT40A", 500),
         ("PTABC", 500),
-        // No final status.
+        // Not a final status.
         ("PT000", 500),
         ("PT099", 500),
         ("PT100", 500),
@@ -52,9 +52,9 @@ async fn digits_become_the_status_and_the_message_the_reason() {
     ] {
         let arguments =
             json!({"code": code, "message": "Payment Required", "detail": "Quota", "hint": "Upgrade"});
-        let answer = fail(&server, &arguments).await;
+        let response = fail(&server, &arguments).await;
         check(
-            &answer,
+            &response,
             status,
             [json!(code), json!("Payment Required"), json!("Quota"), json!("Upgrade")],
             code,
@@ -81,11 +81,11 @@ fn pgrst(message: &str, detail: Option<&str>) -> Value {
 }
 
 #[tokio::test]
-async fn a_raised_pgrst_says_everything_itself() {
-    let server = answers().expect_log("").start().await;
-    let answer = fail(&server, &pgrst(MESSAGE, Some(DETAIL))).await;
-    check(&answer, 332, [json!("123"), json!("ABC"), json!("DEF"), json!("XYZ")], "all of it");
-    assert_eq!(answer.header("x-my"), "v");
+async fn raised_pgrst_sets_the_whole_response() {
+    let server = schema_server().expect_log("").start().await;
+    let response = fail(&server, &pgrst(MESSAGE, Some(DETAIL))).await;
+    check(&response, 332, [json!("123"), json!("ABC"), json!("DEF"), json!("XYZ")], "all of it");
+    assert_eq!(response.header("x-my"), "v");
     assert_eq!(status_line(&server, &pgrst(MESSAGE, Some(DETAIL))), "HTTP/1.1 332 My text");
     let null = json!(null);
     for (message, detail, status, body) in [
@@ -99,24 +99,27 @@ async fn a_raised_pgrst_says_everything_itself() {
         ),
         (r#"{"code":"1","message":"m"}"#, r#"{"status":200,"headers":{}}"#, 200, ["1", "m"]),
     ] {
-        let answer = fail(&server, &pgrst(message, Some(detail))).await;
-        check(&answer, status, [json!(body[0]), json!(body[1]), null.clone(), null.clone()], detail);
+        let response = fail(&server, &pgrst(message, Some(detail))).await;
+        check(&response, status, [json!(body[0]), json!(body[1]), null.clone(), null.clone()], detail);
     }
-    // Its headers take the place of ours, but do not say how the message is framed.
+    // Its headers replace ours, except the framing headers.
     let detail = r#"{"status":401,"headers":{"WWW-Authenticate":"Basic","Content-Type":"text/x-mine","Content-Length":"1"}}"#;
-    let answer = fail(&server, &pgrst(MESSAGE, Some(detail))).await;
-    assert_eq!(answer.status, 401);
-    assert_eq!(answer.headers.get_all("content-type").iter().count(), 1);
-    assert_eq!((answer.header("www-authenticate"), answer.header("content-type")), ("Basic", "text/x-mine"));
-    assert_eq!(answer.json()["code"], "123");
+    let response = fail(&server, &pgrst(MESSAGE, Some(detail))).await;
+    assert_eq!(response.status, 401);
+    assert_eq!(response.headers.get_all("content-type").iter().count(), 1);
+    assert_eq!(
+        (response.header("www-authenticate"), response.header("content-type")),
+        ("Basic", "text/x-mine")
+    );
+    assert_eq!(response.json()["code"], "123");
 }
 
 #[tokio::test]
-async fn a_raised_pgrst_that_is_none_says_what_is_wrong_with_it() {
-    let server = answers().expect_log("").start().await;
+async fn malformed_raised_pgrst_explains_the_mistake() {
+    let server = schema_server().expect_log("").start().await;
     let message_hint = "MESSAGE must be a JSON object with obligatory keys: 'code', 'message' and optional keys: 'details', 'hint'.";
     let detail_hint = "DETAIL must be a JSON object with obligatory keys: 'status', 'headers' and optional key: 'status_text'.";
-    let words = "Could not parse JSON in the \"RAISE SQLSTATE 'PGRST'\" error";
+    let expected = "Could not parse JSON in the \"RAISE SQLSTATE 'PGRST'\" error";
     for message in [
         "x",
         "",
@@ -131,9 +134,9 @@ async fn a_raised_pgrst_that_is_none_says_what_is_wrong_with_it() {
         r#"{"code":"1","message":"m","hint":7}"#,
         r#"{"code":"1","message":"m""#,
     ] {
-        let answer = fail(&server, &pgrst(message, Some(DETAIL))).await;
+        let response = fail(&server, &pgrst(message, Some(DETAIL))).await;
         let details = json!(format!("Invalid JSON value for MESSAGE: '{message}'"));
-        check(&answer, 500, [json!("PGRST121"), json!(words), details, json!(message_hint)], message);
+        check(&response, 500, [json!("PGRST121"), json!(expected), details, json!(message_hint)], message);
     }
     for detail in [
         "x",
@@ -156,15 +159,15 @@ async fn a_raised_pgrst_that_is_none_says_what_is_wrong_with_it() {
         r#"{"status":400,"headers":{"X-A":null}}"#,
         r#"{"status":400,"headers":{},"status_text":5}"#,
     ] {
-        let answer = fail(&server, &pgrst(MESSAGE, Some(detail))).await;
+        let response = fail(&server, &pgrst(MESSAGE, Some(detail))).await;
         let details = json!(format!("Invalid JSON value for DETAIL: '{detail}'"));
-        check(&answer, 500, [json!("PGRST121"), json!(words), details, json!(detail_hint)], detail);
-        assert!(!answer.headers.contains_key("x-a"));
+        check(&response, 500, [json!("PGRST121"), json!(expected), details, json!(detail_hint)], detail);
+        assert!(!response.headers.contains_key("x-a"));
     }
-    let answer = fail(&server, &pgrst(MESSAGE, None)).await;
+    let response = fail(&server, &pgrst(MESSAGE, None)).await;
     let details = json!("DETAIL is missing in the RAISE statement");
-    check(&answer, 500, [json!("PGRST121"), json!(words), details, json!(detail_hint)], "no detail");
-    // The message is looked at first.
-    let answer = fail(&server, &pgrst("x", None)).await;
-    assert_eq!(answer.json()["details"], "Invalid JSON value for MESSAGE: 'x'");
+    check(&response, 500, [json!("PGRST121"), json!(expected), details, json!(detail_hint)], "no detail");
+    // The message is checked first.
+    let response = fail(&server, &pgrst("x", None)).await;
+    assert_eq!(response.json()["details"], "Invalid JSON value for MESSAGE: 'x'");
 }

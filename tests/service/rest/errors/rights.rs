@@ -1,26 +1,26 @@
-//! Hints that name the missing grant or policy, for service_role alone (rest.md §7.1, ours).
+//! Hints that name the missing grant or policy, only for service_role (rest.md §7.1, our extension).
 
 use basalt_testkit::{Basalt, Request};
 use http::Method;
 use serde_json::{Value, json};
 
 use super::super::{SOON, anon};
-use super::answers;
+use super::schema_server;
 
 fn service(server: &Basalt, method: Method, path: &str) -> Request {
     server.request(method, &format!("/rest/v1{path}")).apikey(server.secret_key())
 }
 
-/// The hint of a refusal that has none of PostgreSQL's own.
+/// The hint of a permission error without a hint from PostgreSQL.
 async fn hint(request: Request) -> Value {
-    let answer = request.send().await;
+    let response = request.send().await;
     assert_eq!(
-        (answer.status.as_u16(), answer.json()["code"].as_str()),
+        (response.status.as_u16(), response.json()["code"].as_str()),
         (403, Some("42501")),
         "{}",
-        answer.text()
+        response.text()
     );
-    answer.json()["hint"].clone()
+    response.json()["hint"].clone()
 }
 
 fn grant(text: &str) -> Value {
@@ -28,8 +28,8 @@ fn grant(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_missing_grant_is_named() {
-    let server = answers().start().await;
+async fn hint_names_the_missing_grant() {
+    let server = schema_server().start().await;
     let row = json!({"id": 1});
     let ask = |method, path: &str, prefer: &str| {
         service(&server, method, path).header("prefer", &format!("handling=lenient, {prefer}")).json(&row)
@@ -49,7 +49,7 @@ async fn the_missing_grant_is_named() {
     assert_eq!(hint(ask(Method::PATCH, "/hidden?id=eq.1", "")).await, on_hidden("SELECT, UPDATE"));
     assert_eq!(hint(ask(Method::DELETE, "/hidden?id=eq.1", "")).await, on_hidden("SELECT, DELETE"));
     assert_eq!(hint(ask(Method::PUT, "/hidden?id=eq.1", "")).await, on_hidden("SELECT, INSERT, UPDATE"));
-    // Only what is missing.
+    // Only the missing privileges.
     let _granted = server.sql("grant select on answers.hidden to service_role").await;
     assert_eq!(hint(ask(Method::PATCH, "/hidden?id=eq.1", "")).await, on_hidden("UPDATE"));
     assert_eq!(hint(ask(Method::POST, "/hidden", "return=representation")).await, on_hidden("INSERT"));
@@ -70,7 +70,7 @@ async fn the_missing_grant_is_named() {
         )
         .await;
     let known = service(&server, Method::OPTIONS, "/rpc/adds_hidden");
-    let _known = server.until(SOON, &known, |answer| answer.status == 200).await;
+    let _known = server.until(SOON, &known, |response| response.status == 200).await;
     assert_eq!(
         hint(service(&server, Method::GET, "/Odd%20%22Table%22")).await,
         grant("GRANT SELECT ON answers.\"Odd \"\"Table\"\"\" TO service_role;")
@@ -87,26 +87,26 @@ async fn the_missing_grant_is_named() {
         hint(service(&server, Method::POST, "/rpc/adds_hidden").json(&json!({}))).await,
         on_hidden("INSERT, UPDATE, DELETE")
     );
-    // What the hint says helps.
+    // Following the hint fixes the error.
     let _granted = server.sql("GRANT INSERT ON answers.hidden TO service_role").await;
     let added = service(&server, Method::POST, "/hidden").json(&json!({"id": 77})).send().await;
     assert_eq!(added.status, 201);
 }
 
 #[tokio::test]
-async fn nobody_else_is_told() {
-    let server = answers().start().await;
+async fn other_roles_get_no_hint() {
+    let server = schema_server().start().await;
     let user = server.token_of("authenticated");
     for path in ["/hidden", "/rpc/denied"] {
         let visitor = anon(&server, Method::GET, path).send().await;
         assert_eq!((visitor.status.as_u16(), &visitor.json()["hint"]), (401, &Value::Null), "{path}");
         let known = anon(&server, Method::GET, path).bearer(&user).send().await;
         assert_eq!((known.status.as_u16(), &known.json()["hint"]), (403, &Value::Null), "{path}");
-        // The service key beside a user's token does not give the role service_role.
+        // A service key with a user's token does not give the role service_role.
         let both = service(&server, Method::GET, path).bearer(&user).send().await;
         assert_eq!(both.json()["hint"], Value::Null, "{path}");
     }
-    // A hint that a function raised stays as it is.
+    // A hint raised by a function is unchanged.
     let raised = json!({"code": "42501", "message": "permission denied for table hidden", "detail": "d", "hint": "own"});
     assert_eq!(hint(service(&server, Method::POST, "/rpc/fail").json(&raised)).await, "own");
     let unknown = json!({"code": "42501", "message": "permission denied for table nope"});
@@ -116,9 +116,9 @@ async fn nobody_else_is_told() {
 }
 
 #[tokio::test]
-async fn the_missing_policy_is_named() {
-    // Under `--only rest` service_role may be a role as others: here it passes no policy.
-    let server = answers().start().await;
+async fn hint_names_the_missing_policy() {
+    // With `--only rest`, service_role may lack BYPASSRLS.
+    let server = schema_server().start().await;
     let _made = server
         .sql(
             "create table answers.guarded (id int primary key, open boolean);
@@ -130,8 +130,8 @@ async fn the_missing_policy_is_named() {
         )
         .await;
     let known = service(&server, Method::OPTIONS, "/guarded");
-    let _known = server.until(SOON, &known, |answer| answer.status == 200).await;
-    // The cluster's service_role keeps BYPASSRLS, which other tests rely on; the message is the same when raised.
+    let _known = server.until(SOON, &known, |response| response.status == 200).await;
+    // The cluster's service_role has BYPASSRLS, which other tests need, so a function raises the same message.
     let refusal = |text: &str| json!({"code": "42501", "message": text});
     let refused = "new row violates row-level security policy for table \"guarded\"";
     let ask = |method: Method, path: &str| {
@@ -167,7 +167,7 @@ async fn the_missing_policy_is_named() {
             .as_str()
             .is_some_and(|hint| hint.starts_with("No policy on answers.guarded lets service_role "))
     );
-    // A visitor who is refused learns nothing of it.
+    // An anonymous caller gets no hint.
     let visitor = anon(&server, Method::POST, "/rpc/fail").json(&refusal(refused)).send().await;
     assert_eq!(visitor.json()["hint"], Value::Null);
 }

@@ -4,11 +4,11 @@ use http::Method;
 use serde_json::json;
 
 use super::super::anon;
-use super::{answers, check};
+use super::{check, schema_server};
 
 #[tokio::test]
-async fn every_row_of_the_table() {
-    let server = answers().expect_log("").start().await;
+async fn every_sqlstate_has_its_status() {
+    let server = schema_server().expect_log("").start().await;
     let user = server.token_of("authenticated");
     for (code, message, visitor, known) in [
         ("08000", "m", 503, 503),
@@ -61,7 +61,7 @@ async fn every_row_of_the_table() {
         ("42P01", "m", 404, 404),
         ("42501", "m", 401, 403),
         ("42P17", "m", 500, 500),
-        // Any other.
+        // Any other SQLSTATE.
         ("22000", "m", 400, 400),
         ("22P02", "m", 400, 400),
         ("23502", "m", 400, 400),
@@ -81,18 +81,18 @@ async fn every_row_of_the_table() {
             if let Some(token) = token {
                 request = request.bearer(token);
             }
-            let answer = request.send().await;
-            check(&answer, status, [json!(code), json!(message), json!("d"), json!("h")], code);
+            let response = request.send().await;
+            check(&response, status, [json!(code), json!(message), json!("d"), json!("h")], code);
             if status == 401 {
-                assert_eq!(answer.header("www-authenticate"), "Bearer");
+                assert_eq!(response.header("www-authenticate"), "Bearer");
             }
         }
     }
 }
 
 #[tokio::test]
-async fn what_postgresql_says_is_passed_on() {
-    let server = answers().expect_log("").start().await;
+async fn postgresql_errors_are_returned_unchanged() {
+    let server = schema_server().expect_log("").start().await;
     let post = |path: &str, body| anon(&server, Method::POST, path).json(&body).send();
     let null = json!(null);
     let owner = json!({"id": 1, "name": "x"});
@@ -124,7 +124,7 @@ async fn what_postgresql_says_is_passed_on() {
     check(&wrong, 400, [json!("22P02"), message, null.clone(), null.clone()], "syntax");
     let raised = post("/rpc/fail", json!({"code": "P0001", "message": "text"})).await;
     check(&raised, 400, [json!("P0001"), json!("text"), null.clone(), null.clone()], "raise");
-    // The visitor's time is short.
+    // anon has a short statement timeout.
     let slow = post("/rpc/wait", json!({"seconds": 20})).await;
     let message = json!("canceling statement due to statement timeout");
     check(&slow, 500, [json!("57014"), message, null.clone(), null], "timeout");

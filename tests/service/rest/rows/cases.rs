@@ -1,8 +1,8 @@
-//! The types that are looked at, with their values.
+//! The tested types and their values.
 
 use super::dice::Dice;
 
-/// A type, an expression that makes a value of the text `x`, the values that have a name, and random ones.
+/// A type, an expression that converts the text `x`, listed values, and a generator of random ones.
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) made: &'static str,
@@ -18,7 +18,7 @@ fn made(name: &'static str, made: &'static str, random: fn(&mut Dice) -> String)
     Case { name, made, named: Vec::new(), random }
 }
 
-/// Types with nothing but a handful of values worth a look.
+/// A type with only a few interesting values.
 fn fixed(name: &'static str, named: &[&str]) -> Case {
     case(name, named, |_| String::new())
 }
@@ -172,7 +172,7 @@ pub(super) fn cases() -> Vec<Case> {
         multi("tstzmultirange", |dice| {
             format!("{{{}}}", dice.range(|dice| format!("\"{}\"", dice.timestamp(true))))
         }),
-        // Of the database's own.
+        // Defined by this test.
         case("public.mood", &["sad", "so \"so\"", "a,b"], |dice| {
             dice.one_of(&["sad", "so \"so\""]).to_owned()
         }),

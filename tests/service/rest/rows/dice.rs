@@ -1,8 +1,8 @@
-//! Random texts of values, the same in every run.
+//! Random values as text, with a fixed seed.
 
 use std::fmt::Write;
 
-/// Where the text of a value comes from.
+/// A seeded generator.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -22,7 +22,7 @@ impl Dice {
         choices[usize::try_from(self.below(choices.len() as u64)).unwrap()]
     }
 
-    /// Any text but NUL, rich in what JSON and arrays have to escape.
+    /// Any text without NUL, with many characters that JSON and arrays escape.
     pub(super) fn text(&mut self) -> String {
         let length = self.below(24);
         (0..length)
@@ -63,7 +63,7 @@ impl Dice {
         float.to_string().replace("inf", "Infinity")
     }
 
-    /// Within what `real` can hold.
+    /// Within the range of `real`.
     pub(super) fn small_float(&mut self) -> String {
         let float = f32::from_bits(u32::try_from(self.next() >> 32).unwrap());
         if float.is_normal() || float.is_infinite() {
