@@ -1,4 +1,4 @@
-//! Clients that are slow, silent or gone: they get what their patience is worth, and no other client notices.
+//! Slow, silent and disconnected clients: their connections end, and other clients are not affected.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::overload::start;
 use crate::raw::{Raw, get, head};
 
 #[tokio::test]
-async fn a_trickled_body_ends_at_the_deadline_and_others_are_served() {
+async fn trickling_body_ends_at_the_deadline() {
     let server = start(&[("rest.timeout", "4")]).await;
     let load = Load::start(&server, 4, 0);
     let mut slow = Vec::new();
@@ -28,10 +28,10 @@ async fn a_trickled_body_ends_at_the_deadline_and_others_are_served() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     for client in &mut slow {
-        let answer = client.head().await;
-        // It is the client that is late, and not the database.
-        assert_eq!((answer.status.as_u16(), answer.header("retry-after")), (408, ""));
-        assert_eq!(answer.header("proxy-status"), "PostgREST; error=PGRST102");
+        let response = client.head().await;
+        // The error blames the client, not the database.
+        assert_eq!((response.status.as_u16(), response.header("retry-after")), (408, ""));
+        assert_eq!(response.header("proxy-status"), "PostgREST; error=PGRST102");
         assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     }
     load.until_acknowledged(20).await;
@@ -52,32 +52,35 @@ async fn silent_connections_are_closed() {
         silent.push(client);
     }
     for (mut client, opening) in silent.into_iter().zip(openings) {
-        let said = client.until_closed().await;
-        assert_eq!(said.starts_with("HTTP/1.1 200 "), opening == answered_once, "{opening}: {said}");
+        let output = client.until_closed().await;
+        assert_eq!(output.starts_with("HTTP/1.1 200 "), opening == answered_once, "{opening}: {output}");
     }
     assert!((1..60).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
-    // A head that trickles in is a silent one; a request that takes its time is not.
+    // A trickling request head counts as silent; a slow request does not.
     let mut trickle = Raw::connect(&server).await;
     let begun = Instant::now();
     while trickle.try_send("G").await.is_ok() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it is still listened to");
+        assert!(begun.elapsed() < Duration::from_secs(60), "the connection is still open");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let nap = server.post("/rest/v1/rpc/nap").apikey(server.service_key());
     nap.json(&json!({ "seconds": 2.5 })).send().await.expect(204);
 }
 
-/// Waits until `pattern` runs as often as `count`, for less than the half minute that it would run by itself.
+/// Waits until `count` statements matching `pattern` run; gives up before their 30 s are over.
 async fn until_running(server: &Basalt, pattern: &str, count: i64) {
     let begun = Instant::now();
     while server.database().running(pattern).await != count {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{pattern} does not run {count} times");
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "expected {count} running statements like {pattern}"
+        );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_ends_its_reads_and_not_its_writes() {
+async fn disconnect_cancels_reads_but_not_writes() {
     let server = start(&[("database.pool_size", "2")]).await;
     let mut readers = Vec::new();
     for _ in 0..2 {
@@ -97,9 +100,9 @@ async fn a_client_that_leaves_ends_its_reads_and_not_its_writes() {
     drop(writer);
     until_running(&server, "%add_slowly%", 0).await;
     assert_eq!(server.database().count("public.entries where id = 7").await, 1);
-    // Both connections serve on.
+    // Both connections are still usable.
     let writes = (10..20).map(|id| insert(&server).json(&json!({ "id": id })).send());
-    for answer in futures_util::future::join_all(writes).await {
-        answer.expect(201);
+    for response in futures_util::future::join_all(writes).await {
+        response.expect(201);
     }
 }

@@ -1,13 +1,13 @@
-//! The embedded PostgreSQL against a real one: initialised, owned, killed, moved, without its secrets.
+//! The embedded PostgreSQL: initialisation, ownership, crashes, moved data and lost secrets.
 //!
-//! Tests that need a server to kill start this very executable again, as the ignored test `child_server`.
+//! Tests that kill a server run this executable as a child process, with the ignored test `child_server`.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::disallowed_methods,
-    reason = "helpers fail a test as the tests do; only a test's environment says how long it may run"
+    reason = "test functions may panic, and long runs are configured by environment variables"
 )]
 
 use std::fs;
@@ -25,16 +25,16 @@ use tokio_postgres::NoTls;
 
 const STATE_DIR_VARIABLE: &str = "BASALT_TEST_EMBEDDED_STATE_DIR";
 
-/// A state folder that PostgreSQL's user can enter; removed at the end.
+/// A state directory that PostgreSQL's user can enter; removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
-    /// Beside the test cluster, so in memory where that is: on a disk with other work a start takes a minute.
+    /// Next to the test cluster, in memory if that is: on a busy disk a start takes a minute.
     async fn new(name: &str) -> Self {
         Self::made(Cluster::get().await.fresh_dir(name))
     }
 
-    /// Below `target/`: programs in memory (`/dev/shm`) may not be executable.
+    /// Below `target/`: `/dev/shm` may be mounted noexec.
     fn on_disk(name: &str) -> Self {
         Self::made(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id())))
     }
@@ -74,10 +74,10 @@ async fn start(config: EmbeddedConfig) -> Result<Embedded, EmbeddedError> {
 async fn ask(embedded: &Embedded, sql: &str) -> Result<String, tokio_postgres::Error> {
     let (client, connection) = embedded.connect_config().connect(NoTls).await?;
     let connection = tokio::spawn(connection);
-    let answer = client.query_one(sql, &[]).await?.get(0);
+    let response = client.query_one(sql, &[]).await?.get(0);
     drop(client);
     connection.await.unwrap()?;
-    Ok(answer)
+    Ok(response)
 }
 
 fn postmaster_pid(data_dir: &Path) -> Option<Pid> {
@@ -89,7 +89,7 @@ fn is_alive(pid: Pid) -> bool {
     Path::new(&format!("/proc/{}/exe", pid.as_raw_nonzero())).read_link().is_ok()
 }
 
-/// PostgreSQL processes that work in `data_dir`.
+/// The number of PostgreSQL processes in `data_dir`.
 fn servers_on(data_dir: &Path) -> usize {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes
@@ -98,7 +98,7 @@ fn servers_on(data_dir: &Path) -> usize {
         })
         .filter(|entry| fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == data_dir))
         .filter(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.starts_with(b"/")))
-        // A new child keeps the command line of its postmaster until it sets its title.
+        // A new child has its postmaster's command line until it sets its title.
         .filter(|entry| !is_child_of_postgres(&entry.path()))
         .count()
 }
@@ -110,7 +110,7 @@ fn is_child_of_postgres(process: &Path) -> bool {
         .is_ok_and(|comm| comm.trim() == "postgres")
 }
 
-/// Another process that runs the embedded PostgreSQL in `state_dir` until it is killed.
+/// A child process that runs the embedded PostgreSQL in `state_dir` until it is killed.
 struct ChildServer(Child);
 
 impl ChildServer {
@@ -130,7 +130,7 @@ impl ChildServer {
         let output = self.0.stdout.take().unwrap();
         let mut lines = BufReader::new(output).lines();
         let found = lines.by_ref().map_while(Result::ok).any(|line| line.contains(text));
-        assert!(found, "the child ended before it said {text:?}");
+        assert!(found, "the child exited before it printed {text:?}");
         self.0.stdout = None;
     }
 
@@ -141,7 +141,7 @@ impl ChildServer {
 }
 
 #[test]
-#[ignore = "not a test: the other process of the tests that kill one"]
+#[ignore = "not a test: the child process of tests that kill a server"]
 fn child_server() {
     let Some(state_dir) = std::env::var_os(STATE_DIR_VARIABLE) else { return };
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -153,7 +153,7 @@ fn child_server() {
 }
 
 #[tokio::test]
-async fn a_new_cluster_has_our_superuser_encoding_locale_and_passwords() {
+async fn new_cluster_has_expected_settings_and_passwords() {
     let folder = Folder::new("new").await;
     let mut config = folder.config();
     config.durable = true;
@@ -183,7 +183,7 @@ async fn a_new_cluster_has_our_superuser_encoding_locale_and_passwords() {
 
     let mut wrong = embedded.connect_config();
     wrong.password("wrong");
-    assert!(wrong.connect(NoTls).await.is_err(), "the socket asks for the password");
+    assert!(wrong.connect(NoTls).await.is_err(), "the socket requires the password");
     let url = embedded.connection_string("supabase_admin", embedded.superuser_password(), "postgres");
     let by_url: tokio_postgres::Config = secrecy::ExposeSecret::expose_secret(&url).parse().unwrap();
     assert!(by_url.connect(NoTls).await.is_ok());
@@ -195,7 +195,7 @@ async fn a_new_cluster_has_our_superuser_encoding_locale_and_passwords() {
 }
 
 #[tokio::test]
-async fn the_second_start_keeps_the_data_and_is_quick() {
+async fn second_start_keeps_data_and_skips_initialisation() {
     let folder = Folder::new("again").await;
     let begun = Instant::now();
     let first = start(folder.config()).await.unwrap();
@@ -207,19 +207,20 @@ async fn the_second_start_keeps_the_data_and_is_quick() {
     let second = start(folder.config()).await.unwrap();
     let started = begun.elapsed();
     assert!(!second.is_new());
-    assert!(started < initialised, "{started:?}, after {initialised:?} for the first");
+    assert!(started < initialised, "second start took {started:?}, the first {initialised:?}");
     second.stop().await;
 }
 
 #[tokio::test]
-async fn a_second_owner_is_refused_and_named_the_first() {
+async fn second_owner_is_rejected_with_the_first_ones_pid() {
     let folder = Folder::new("owner").await;
     let first = start(folder.config()).await.unwrap();
     let refusal = start(folder.config()).await.unwrap_err();
     assert!(matches!(&refusal, EmbeddedError::InUse { .. }), "{refusal}");
     assert!(refusal.to_string().contains(&format!("pid {}", std::process::id())), "{refusal}");
     assert_eq!(ask(&first, "select 'unharmed'").await.unwrap(), "unharmed");
-    let seen = Embedded::running(&folder.config()).expect("what `basalt user create` relies on");
+    let seen = Embedded::running(&folder.config())
+        .expect("the running server is found, as `basalt user create` needs");
     assert!(seen.connect(NoTls).await.is_ok());
     first.stop().await;
     drop(first);
@@ -227,7 +228,7 @@ async fn a_second_owner_is_refused_and_named_the_first() {
 }
 
 #[tokio::test]
-async fn a_killed_postgres_comes_back_by_itself() {
+async fn killed_postgres_is_restarted() {
     let folder = Folder::new("killed").await;
     let embedded = start(folder.config()).await.unwrap();
     let mut state = embedded.state();
@@ -246,13 +247,13 @@ async fn a_killed_postgres_comes_back_by_itself() {
 }
 
 #[tokio::test]
-async fn a_port_taken_while_postgres_was_down_does_not_keep_it_down() {
+async fn taken_port_does_not_prevent_a_restart() {
     let folder = Folder::new("porttaken").await;
     let embedded = start(folder.config()).await.unwrap();
     let mut state = embedded.state();
     kill_process(postmaster_pid(embedded.data_dir()).unwrap(), Signal::KILL).unwrap();
     state.wait_for(|state| matches!(state, State::Restarting { .. })).await.unwrap();
-    // The first pause is ours to take the port in.
+    // Take the port during the pause before the restart.
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, embedded.port()));
     let ready = state.wait_for(|state| *state == State::Ready);
     tokio::time::timeout(Duration::from_secs(30), ready).await.unwrap().unwrap();
@@ -263,7 +264,7 @@ async fn a_port_taken_while_postgres_was_down_does_not_keep_it_down() {
 }
 
 #[tokio::test]
-async fn a_postgres_left_by_a_killed_server_is_replaced() {
+async fn orphaned_postgres_is_replaced() {
     let folder = Folder::new("orphan").await;
     let mut server = ChildServer::spawn(&folder.0);
     server.wait_for("READY");
@@ -271,11 +272,11 @@ async fn a_postgres_left_by_a_killed_server_is_replaced() {
     let data_dir = fs::read_to_string(folder.0.join("postgres.location"))
         .map_or(folder.0.join("postgres"), |home| Path::new(home.trim()).join("postgres"));
     let orphan = postmaster_pid(&data_dir).unwrap();
-    assert!(is_alive(orphan), "the orphan is what this test is about");
+    assert!(is_alive(orphan), "the test needs an orphaned PostgreSQL");
     let embedded = start(folder.config()).await.unwrap();
     assert!(!is_alive(orphan));
     assert_eq!(servers_on(embedded.data_dir()), 1);
-    // And when both were killed.
+    // Also when both processes were killed.
     kill_process(postmaster_pid(embedded.data_dir()).unwrap(), Signal::KILL).unwrap();
     embedded.stop().await;
     drop(embedded);
@@ -285,13 +286,13 @@ async fn a_postgres_left_by_a_killed_server_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_kill_at_any_moment_of_the_first_start_leaves_nothing_to_repair() {
+async fn kill_during_the_first_start_needs_no_repair() {
     let rounds: u32 = std::env::var("BASALT_TEST_KILL_ROUNDS").map_or(4, |text| text.parse().unwrap());
     let folder = Folder::new("moments").await;
     for round in 0..rounds {
         let state_dir = folder.0.join(format!("round-{round}"));
         let mut server = ChildServer::spawn(&state_dir);
-        // Spread over the whole of a first start, initdb included; the exact moment does not matter.
+        // The kills are spread over a first start, including initdb; the exact moments do not matter.
         tokio::time::sleep(Duration::from_millis(150 + u64::from(round * 443 % 2_000))).await;
         server.kill();
         let embedded = start(config(&state_dir)).await.unwrap();
@@ -303,7 +304,7 @@ async fn a_kill_at_any_moment_of_the_first_start_leaves_nothing_to_repair() {
 }
 
 #[tokio::test]
-async fn a_taken_port_is_named_when_configured_and_passed_over_when_not() {
+async fn taken_port_is_an_error_only_if_configured() {
     let folder = Folder::new("port").await;
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let mut config = folder.config();
@@ -316,7 +317,7 @@ async fn a_taken_port_is_named_when_configured_and_passed_over_when_not() {
 }
 
 #[tokio::test]
-async fn another_password_is_refused_until_it_is_reset() {
+async fn wrong_password_is_rejected_until_reset() {
     let folder = Folder::new("secrets").await;
     start(folder.config()).await.unwrap().stop().await;
     let mut config = folder.config();
@@ -324,7 +325,7 @@ async fn another_password_is_refused_until_it_is_reset() {
     let error = start(config.clone()).await.unwrap_err();
     assert!(matches!(error, EmbeddedError::OtherPassword { .. }), "{error}");
     assert!(error.to_string().contains("`basalt secrets reset`"), "{error}");
-    start(folder.config()).await.expect("nothing was changed").stop().await;
+    start(folder.config()).await.expect("the failed start changed nothing").stop().await;
 
     Embedded::reset_password(config.clone(), |_| {}).await.unwrap();
     let embedded = start(config.clone()).await.unwrap();
@@ -338,7 +339,7 @@ async fn another_password_is_refused_until_it_is_reset() {
 }
 
 #[tokio::test]
-async fn data_of_another_version_names_the_programs_it_needs() {
+async fn data_of_another_version_names_the_needed_version() {
     let folder = Folder::new("version").await;
     let data = folder.0.join("postgres");
     fs::create_dir_all(&data).unwrap();
@@ -350,11 +351,11 @@ async fn data_of_another_version_names_the_programs_it_needs() {
     fs::rename(data.join("PG_VERSION"), data.join("holiday.jpg")).unwrap();
     let error = start(folder.config()).await.unwrap_err();
     assert!(matches!(error, EmbeddedError::NotACluster { .. }), "{error}");
-    assert!(data.join("holiday.jpg").exists(), "what is not ours is left alone");
+    assert!(data.join("holiday.jpg").exists(), "foreign files are not deleted");
 }
 
 #[tokio::test]
-async fn a_bin_dir_without_programs_is_refused() {
+async fn bin_dir_without_programs_is_rejected() {
     let folder = Folder::new("nobin").await;
     let mut config = folder.config();
     config.bin_dir = Some(folder.0.clone());
@@ -362,11 +363,11 @@ async fn a_bin_dir_without_programs_is_refused() {
     assert!(error.contains("database.bin_dir"), "{error}");
 }
 
-/// `/root` is 0700 on most systems: data and programs have to go where PostgreSQL's user can enter.
+/// `/root` is 0700 on most systems: data and programs must be moved to where PostgreSQL's user can enter.
 #[tokio::test]
-async fn root_in_a_closed_folder_moves_data_and_programs() {
+async fn as_root_data_leaves_an_inaccessible_folder() {
     if !rustix::process::geteuid().is_root() {
-        println!("only root changes users");
+        println!("skipped: not root");
         return;
     }
     let folder = Folder::on_disk("closed");
@@ -395,15 +396,15 @@ async fn root_in_a_closed_folder_moves_data_and_programs() {
     embedded.stop().await;
     drop(embedded);
     let again = start(config).await.unwrap();
-    assert!(!again.is_new(), "the next start finds the data it moved");
+    assert!(!again.is_new(), "the next start uses the moved data");
     again.stop().await;
 }
 
-/// A state folder that only its owner may enter is opened to PostgreSQL's group alone.
+/// A state directory with mode 0700 is opened only to PostgreSQL's group.
 #[tokio::test]
-async fn root_opens_its_own_state_folder_just_enough() {
+async fn as_root_state_folder_is_opened_to_postgres_group() {
     if !rustix::process::geteuid().is_root() {
-        println!("only root changes users");
+        println!("skipped: not root");
         return;
     }
     let folder = Folder::new("state").await;

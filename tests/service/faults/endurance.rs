@@ -1,9 +1,8 @@
-//! Everything at once, for long: 64 clients that read, embed, call, write, and leave, while the schema changes, PostgreSQL
-//! is restarted and backends are ended. Four figures come of it: wrong answers, lost acknowledged writes, stuck
-//! connections, and how the server's memory grows.
+//! Endurance: 64 clients read, embed, call, write and disconnect while the schema changes, PostgreSQL restarts and backends
+//! are terminated. Four results: wrong responses, lost acknowledged writes, stuck connections, and memory growth.
 //!
-//! Every answer is known beforehand, to the byte but for the order of keys; 503 and 504 are the only other ones allowed
-//! ([`is_refusal`](crate::load::is_refusal)). A refused write may have happened or not, but never by halves or twice.
+//! The content of every successful response is known in advance; otherwise only 503 and 504 are allowed
+//! ([`is_refusal`](crate::load::is_refusal)). A write with such a response may have been committed, but never partially or twice.
 
 mod harm;
 mod tally;
@@ -29,29 +28,29 @@ const CALLERS: i64 = 8;
 const BULK_WRITERS: i64 = 4;
 const COUNTERS: i64 = 2;
 const LEAVERS: i64 = 8;
-/// Memory grows to its level at first; from here on it may not grow any more.
+/// Memory grows during warm-up; after this time it must stay constant.
 const WARM_UP: f64 = 0.3;
-/// No client waits longer for an answer, whatever happens.
+/// The longest allowed response time.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
-/// Kinds of requests of which each has to be answered again and again.
+/// Kinds of requests that must each succeed regularly.
 const KINDS: [&str; 11] = [
     "list",
     "row",
     "counted page",
-    "view made anew",
+    "replaced view",
     "embedded list",
     "embedded row",
-    "function made anew",
-    "function that comes and goes",
+    "replaced function",
+    "dropped and recreated function",
     "update",
     "count",
     "bulk insert",
 ];
 
-/// Ten minutes, or `BASALT_TEST_ENDURANCE_SECONDS`; from a minute on memory is held to 10 %, too.
+/// Ten minutes, or `BASALT_TEST_ENDURANCE_SECONDS`; from one minute on, memory may grow by at most 10 %.
 #[tokio::test]
 #[ignore = "cargo xtask nightly: ten minutes"]
-async fn under_every_fault_answers_stay_right_and_nothing_is_lost() {
+async fn responses_stay_correct_under_all_faults() {
     let seconds: u64 =
         std::env::var("BASALT_TEST_ENDURANCE_SECONDS").map_or(600, |text| text.parse().unwrap());
     let project = changeable_project();
@@ -62,7 +61,7 @@ async fn under_every_fault_answers_stay_right_and_nothing_is_lost() {
         .project(project.path())
         .config("database.pool_size", "10")
         .expect_log("PostgreSQL ended; restarting it")
-        // Of a request that met a function being made anew, and ran again.
+        // From a request that met a function being replaced and was retried.
         .expect_log("cache lookup failed for function")
         .expect_log("was terminated by signal");
     let server = DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await;
@@ -88,34 +87,34 @@ async fn under_every_fault_answers_stay_right_and_nothing_is_lost() {
             tally.complain(format!("a client: {error}"));
         }
     }
-    outcome.wrong.iter().for_each(|answer| tally.complain(format!("insert: {answer}")));
+    outcome.wrong.iter().for_each(|response| tally.complain(format!("insert: {response}")));
     if outcome.unanswered > 0 {
-        tally.complain(format!("inserts without an answer of a living server: {}", outcome.unanswered));
+        tally.complain(format!("inserts without a response from a running server: {}", outcome.unanswered));
     }
-    // What was killed last may be recovering.
+    // PostgreSQL may still be recovering from the last kill.
     let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
-    server.until(LONGEST_ANSWER, &read, |answer| answer.status == 200).await;
+    server.until(LONGEST_ANSWER, &read, |response| response.status == 200).await;
     judge_stored(&server, &tally, &outcome).await;
     judge_stuck(&server, &tally).await;
     judge_memory(&tally, seconds >= 60);
     for reason in ["stale", "catalog", "deadlock", "connection"] {
         let name = format!("basalt_transactions_repeated_total{{reason=\"{reason}\"}}");
         let repeated = metric(&server, &name).await;
-        tally.find(format!("{repeated:>7}  transactions done once more: {reason}"), []);
+        tally.find(format!("{repeated:>7}  transactions retried: {reason}"), []);
     }
     let neglected = if seconds >= 60 { tally.neglected(&KINDS) } else { Vec::new() };
-    tally.find(format!("{:>7}  kinds of requests neglected", neglected.len()), neglected);
+    tally.find(format!("{:>7}  kinds of requests that rarely succeeded", neglected.len()), neglected);
     let slowest = tally.slowest();
     let is_slow = slowest > LONGEST_ANSWER;
     tally.find(
-        format!("{slowest:.2?} for the slowest answer"),
-        is_slow.then(|| "that is too slow".to_owned()),
+        format!("{slowest:.2?} for the slowest response"),
+        is_slow.then(|| "the slowest response is too slow".to_owned()),
     );
     let complaints = tally.complaints();
     assert!(complaints.is_empty() && tally.wrong() == 0, "{} wrong answers; {complaints:#?}", tally.wrong());
 }
 
-/// What was acknowledged is there, once and whole.
+/// Checks that every acknowledged write is stored once and completely.
 async fn judge_stored(server: &Basalt, tally: &Tally, outcome: &Outcome) {
     let ids = stored(server).await;
     let mut lost: Vec<_> =
@@ -135,7 +134,7 @@ async fn judge_stored(server: &Basalt, tally: &Tally, outcome: &Outcome) {
             if now < *acknowledged {
                 lost.push(format!("lost: change {acknowledged} of row {id}, which has {now}"));
             } else if now > *sent {
-                torn.push(format!("row {id} has change {now}, which nobody sent"));
+                torn.push(format!("row {id} has change {now}, which no client sent"));
             }
             updates += acknowledged;
         }
@@ -145,7 +144,7 @@ async fn judge_stored(server: &Basalt, tally: &Tally, outcome: &Outcome) {
                 lost.push(format!("lost: counter {id} was acknowledged {certain} times and has {now}"));
             } else if now > certain + possible {
                 torn.push(format!(
-                    "done twice: counter {id} was asked {} times and has {now}",
+                    "applied twice: counter {id} got {} requests and has {now}",
                     certain + possible
                 ));
             }
@@ -162,19 +161,19 @@ async fn judge_stored(server: &Basalt, tally: &Tally, outcome: &Outcome) {
         ),
         lost,
     );
-    tally.find(format!("{:>7}  writes by halves or twice", torn.len()), torn);
-    // As of every kind: refusals are quick, and say little by their share.
+    tally.find(format!("{:>7}  partial or duplicate writes", torn.len()), torn);
+    // An absolute number: errors are fast, so their share means little.
     if u64::try_from(inserts).unwrap() < tally.seconds() {
-        tally.complain("inserts were hardly ever taken".to_owned());
+        tally.complain("inserts rarely succeeded".to_owned());
     }
 }
 
-/// A column of numbers by another, read over the wire a page at a time.
+/// Two integer columns as key and value, read through the API in pages.
 async fn pairs(server: &Basalt, relation: &str, key: &str, value: &str) -> BTreeMap<i64, i64> {
     let mut pairs = BTreeMap::new();
     loop {
         let after = pairs.last_key_value().map_or(-1, |(key, _)| *key);
-        // Those of the updaters, of all the entries.
+        // Only the rows of the updaters.
         let condition = if relation == "entries" { "&id=lt.100" } else { "" };
         let path = format!(
             "/rest/v1/{relation}?select={key},{value}&{key}=gt.{after}&order={key}&limit=1000{condition}"
@@ -188,8 +187,8 @@ async fn pairs(server: &Basalt, relation: &str, key: &str, value: &str) -> BTree
     }
 }
 
-/// When no client asks any more, no connection of the pool is at work or in a transaction, and nothing is counted: neither
-/// requests nor bytes of bodies and answers.
+/// Checks that, without clients, no pool connection is active or in a transaction, and that the gauges for requests, body bytes
+/// and response bytes are zero.
 async fn judge_stuck(server: &Basalt, tally: &Tally) {
     let deadline = Instant::now() + Duration::from_secs(15);
     let stuck = loop {
@@ -222,7 +221,7 @@ fn judge_memory(tally: &Tally, is_bounded: bool) {
         .find(format!("RSS {first} kB after the warm-up, {last} kB at the end, {highest} kB at most"), grown);
 }
 
-/// Means of the samples right after the warm-up and of the last ones.
+/// The mean of the first samples after the warm-up, and of the last samples.
 fn level(memory: &[u64]) -> (u64, u64) {
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,5 +1,5 @@
-//! Files when the server is killed, the disk is full, or the S3-compatible store is slow or away: what was acknowledged is there
-//! whole, what was not is there as before or as asked, and nothing is left over.
+//! Files when the server is killed, the disk is full, or the S3 store is slow or unreachable: acknowledged writes are complete,
+//! others are either unchanged or complete, and no partial blobs remain.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -17,10 +17,10 @@ use tokio::time::{Instant, sleep};
 use crate::refused::Unmount;
 
 const WRITERS: usize = 6;
-/// Keys of each writer.
+/// The number of keys per writer.
 const KEYS: u64 = 6;
 
-/// Content is made of its number, so that numbers can be compared instead of bytes.
+/// The content generated from a number, so that numbers stand for contents.
 fn content(number: u64) -> Bytes {
     let length = usize::try_from(number % 400_000).unwrap();
     let seed = number.to_le_bytes();
@@ -31,7 +31,7 @@ fn random() -> u64 {
     u64::try_from(basalt_core::random::uuid().as_u128() & u128::from(u32::MAX)).unwrap()
 }
 
-/// What a writer knows of its files: numbers of contents by key. With what a request that was not answered may have made of them.
+/// A writer's files: content numbers by key; and the alternative if an unanswered request succeeded.
 #[derive(Clone, Default, Debug)]
 struct Known {
     files: BTreeMap<String, u64>,
@@ -42,7 +42,7 @@ fn request(server: &Basalt, method: Method, path: &str) -> Request {
     server.request(method, &format!("/storage/v1{path}")).bearer(server.service_key())
 }
 
-/// One random step: its request, and what the files are after it.
+/// A random step: its request, and the files after it.
 fn step(writer: usize, files: &BTreeMap<String, u64>) -> (Method, String, Step, BTreeMap<String, u64>) {
     let key = |number: u64| format!("{writer}/{number}");
     let any = key(random() % KEYS);
@@ -81,7 +81,7 @@ fn step(writer: usize, files: &BTreeMap<String, u64>) -> (Method, String, Step, 
     }
 }
 
-/// Whether uploads go to this key; to the others files are moved and copied.
+/// Whether the key is for uploads; the others are targets of moves and copies.
 fn is_first(key: &str) -> bool {
     key.rsplit('/').next().and_then(|number| number.parse::<u64>().ok()).is_some_and(|number| number < KEYS)
 }
@@ -92,7 +92,7 @@ enum Step {
     Content(u64),
 }
 
-/// Runs steps until the server is gone or `stop`.
+/// Runs steps until the server is gone or `stop` is set.
 async fn write(
     writer: usize,
     mut known: Known,
@@ -110,11 +110,11 @@ async fn write(
             Step::Content(number) => request.body(content(number)),
         };
         match request.try_send().await {
-            Ok(answer) if answer.status == 200 => {
+            Ok(response) if response.status == 200 => {
                 known.files = after;
                 done.fetch_add(1, Ordering::AcqRel);
             }
-            Ok(answer) => panic!("{what}: {} {}", answer.status, answer.text()),
+            Ok(response) => panic!("{what}: {} {}", response.status, response.text()),
             Err(_) => {
                 known.perhaps = Some(after);
                 break;
@@ -124,15 +124,15 @@ async fn write(
     known
 }
 
-/// What the server has of a writer's files.
+/// A writer's files on the server.
 async fn stored(server: &Basalt, writer: usize) -> BTreeMap<String, Bytes> {
     let mut stored = BTreeMap::new();
     let list = json!({"prefix": writer.to_string(), "limit": 1000});
     let listed = request(server, Method::POST, "/object/list/b").json(&list).send().await.expect(200).json();
     for file in listed.as_array().unwrap() {
         let key = format!("{writer}/{}", file["name"].as_str().unwrap());
-        let answer = request(server, Method::GET, &format!("/object/b/{key}")).send().await.expect(200);
-        stored.insert(key, answer.body);
+        let response = request(server, Method::GET, &format!("/object/b/{key}")).send().await.expect(200);
+        stored.insert(key, response.body);
     }
     stored
 }
@@ -153,7 +153,7 @@ fn command(server: &Basalt, arguments: &[&str]) -> String {
 
 /// `BASALT_TEST_KILL_ROUNDS=50` runs the long version.
 #[tokio::test]
-async fn files_are_whole_or_absent_when_the_server_is_killed() {
+async fn killed_server_leaves_no_partial_files() {
     let rounds: u64 = std::env::var("BASALT_TEST_KILL_ROUNDS").map_or(4, |text| text.parse().unwrap());
     let mut server = Basalt::builder().only("storage").start().await;
     request(&server, Method::POST, "/bucket").json(&json!({"name": "b"})).send().await.expect(200);
@@ -188,8 +188,8 @@ async fn files_are_whole_or_absent_when_the_server_is_killed() {
             known.push(outcome);
         }
     }
-    println!("{} steps acknowledged, {cut_off} cut off by {rounds} kills", done.load(Ordering::Acquire));
-    assert!(cut_off > 0, "no kill met a request");
+    println!("{} steps acknowledged, {cut_off} interrupted by {rounds} kills", done.load(Ordering::Acquire));
+    assert!(cut_off > 0, "no kill interrupted a request");
 
     command(&server, &["storage", "gc", "--older-than", "0"]);
     let files: usize = known.iter().map(|known| known.files.len()).sum();
@@ -198,7 +198,7 @@ async fn files_are_whole_or_absent_when_the_server_is_killed() {
     assert_eq!(server.database().admin_sql(left).await[0][0].as_deref(), Some("0"));
 }
 
-/// What `basalt storage check` finds of any age.
+/// The findings of `basalt storage check --older-than 0`.
 fn findings(server: &Basalt) -> (u64, usize) {
     let found = command(server, &["storage", "check", "--older-than", "0", "--json"]);
     let found: serde_json::Value = serde_json::from_str(&found).unwrap();
@@ -206,9 +206,9 @@ fn findings(server: &Basalt) -> (u64, usize) {
     (found["blobs"].as_u64().unwrap(), found["blobs_without_row"].as_array().unwrap().len())
 }
 
-/// Needs root and the right to mount, which containers may lack.
+/// Needs root and permission to mount, which containers may lack.
 #[tokio::test]
-async fn a_full_disk_refuses_uploads_and_leaves_nothing_of_them() {
+async fn full_disk_rejects_uploads_without_leftovers() {
     let disk = tempfile::tempdir().unwrap();
     let mut mount = Command::new("mount");
     mount.args(["-t", "tmpfs", "-o", "size=24M,mode=777", "tmpfs"]).arg(disk.path());
@@ -241,8 +241,8 @@ async fn a_full_disk_refuses_uploads_and_leaves_nothing_of_them() {
     assert_eq!(resumable.text(), "The server has no room for the object\n");
 
     let kept = request(&server, Method::GET, "/object/b/k").send().await.expect(200);
-    assert!(kept.body == old, "the object is what it was");
-    // What was refused gave its room back.
+    assert!(kept.body == old, "the object is unchanged");
+    // Rejected uploads have freed their space.
     put("more", Bytes::from(vec![b'm'; 12 << 20])).send().await.expect(200);
     assert_eq!(findings(&server), (2, 0));
     drop(server);
@@ -250,7 +250,7 @@ async fn a_full_disk_refuses_uploads_and_leaves_nothing_of_them() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_slow_or_away_fails_what_needs_it_and_loses_nothing() {
+async fn unreachable_s3_store_fails_requests_and_loses_nothing() {
     let s3 = S3Server::get().await;
     let bucket = s3.bucket().await;
     let proxy = ChaosProxy::start(([127, 0, 0, 1], s3.port()).into()).await;
@@ -274,18 +274,19 @@ async fn a_store_that_is_slow_or_away_fails_what_needs_it_and_loses_nothing() {
 
     proxy.set(Link::Cut);
     let begun_at = Instant::now();
-    for answer in [put("k", 300_001).send().await, put("new", 300_001).send().await, get("k").send().await] {
-        assert_eq!((answer.status.as_u16(), &answer.json()["code"]), (503, &json!("SlowDown")));
+    for response in [put("k", 300_001).send().await, put("new", 300_001).send().await, get("k").send().await]
+    {
+        assert_eq!((response.status.as_u16(), &response.json()["code"]), (503, &json!("SlowDown")));
     }
     assert!(begun_at.elapsed() < Duration::from_secs(60), "{:?}", begun_at.elapsed());
-    // Rows need no store.
+    // Requests that read only rows need no store.
     request(&server, Method::HEAD, "/object/b/k").send().await.expect(200);
     request(&server, Method::DELETE, "/object/b/large").send().await.expect(200);
     assert_eq!(server.get("/ready").send().await.status, 503);
 
     proxy.set(Link::Slow(Duration::from_millis(5)));
-    let kept = server.until(Duration::from_secs(60), &get("k"), |answer| answer.status == 200).await;
-    assert!(kept.body == content(300_000), "what was not acknowledged has not replaced it");
+    let kept = server.until(Duration::from_secs(60), &get("k"), |response| response.status == 200).await;
+    assert!(kept.body == content(300_000), "an unacknowledged upload has not replaced the object");
     assert_eq!(get("new").send().await.status, 400);
     put("k", 300_001).send().await.expect(200);
     assert!(get("k").send().await.expect(200).body == content(300_001));

@@ -1,4 +1,4 @@
-//! kill -9 of PostgreSQL and of the server, under a write load.
+//! SIGKILL of PostgreSQL and of the server under a write load.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ async fn server(project: &std::path::Path) -> Basalt {
 }
 
 #[tokio::test]
-async fn requests_are_refused_while_postgres_is_away_and_served_after_without_a_restart() {
+async fn killed_postgres_causes_503_until_it_is_back() {
     let project = project();
     let server = server(project.path()).await;
     let pid = server.pid();
@@ -24,8 +24,8 @@ async fn requests_are_refused_while_postgres_is_away_and_served_after_without_a_
         load.until_acknowledged(100).await;
     }
     let outcome = load.finish().await;
-    assert!(outcome.refused > 0, "the load did not meet a single outage");
-    assert_eq!(outcome.unanswered, 0, "a living server answers");
+    assert!(outcome.refused > 0, "no request met an outage");
+    assert_eq!(outcome.unanswered, 0, "a running server responds to every request");
     assert_eq!(server.pid(), pid);
     let stored = stored(&server).await;
     let lost: Vec<_> = outcome.acknowledged.difference(&stored).collect();
@@ -33,13 +33,13 @@ async fn requests_are_refused_while_postgres_is_away_and_served_after_without_a_
 }
 
 #[tokio::test]
-async fn a_backend_killed_in_a_statement_is_a_refusal_too() {
+async fn killed_backend_causes_503() {
     let project = project();
     let server = server(project.path()).await;
     server.expect_log("was terminated by signal");
     let load = Load::start(&server, 8, 0);
     load.until_acknowledged(50).await;
-    // One backend killed makes PostgreSQL end all others and recover, itself alive.
+    // After the kill of one backend, PostgreSQL terminates all others and recovers; the postmaster stays.
     let postmaster = server.postgres_pid().unwrap().as_raw_nonzero().get();
     let children = format!("/proc/{postmaster}/task/{postmaster}/children");
     let backend = std::fs::read_to_string(children).unwrap().split_whitespace().find_map(|pid| {
@@ -55,11 +55,11 @@ async fn a_backend_killed_in_a_statement_is_a_refusal_too() {
     assert_eq!(outcome.unanswered, 0);
 }
 
-/// kill -9 of the server, of PostgreSQL, and of both, in turn: what was acknowledged is stored.
+/// SIGKILL of the server, of PostgreSQL, and of both, in turn: acknowledged writes are stored.
 ///
 /// `BASALT_TEST_KILL_ROUNDS=50` runs the long version.
 #[tokio::test]
-async fn acknowledged_is_stored_whatever_is_killed() {
+async fn acknowledged_writes_survive_kills() {
     let rounds: usize = std::env::var("BASALT_TEST_KILL_ROUNDS").map_or(3, |text| text.parse().unwrap());
     let project = project();
     let mut server = server(project.path()).await;
@@ -91,14 +91,14 @@ async fn acknowledged_is_stored_whatever_is_killed() {
 }
 
 #[tokio::test]
-async fn a_request_while_postgres_is_away_is_told_when_to_come_back() {
+async fn request_during_an_outage_gets_retry_after() {
     let project = project();
     let server = server(project.path()).await;
     server.kill_postgres();
     server.wait_for_log("PostgreSQL ended; restarting it").await;
-    let answer = insert(&server).json(&serde_json::json!({ "id": 1 })).send().await;
-    assert!(answer.status == 201 || is_refusal(&answer), "{} {}", answer.status, answer.text());
+    let response = insert(&server).json(&serde_json::json!({ "id": 1 })).send().await;
+    assert!(response.status == 201 || is_refusal(&response), "{} {}", response.status, response.text());
     let ready = server.get("/ready");
-    server.until(Duration::from_secs(60), &ready, |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &ready, |response| response.status == 200).await;
     insert(&server).json(&serde_json::json!({ "id": 2 })).send().await.expect(201);
 }

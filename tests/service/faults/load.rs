@@ -1,4 +1,4 @@
-//! A steady load of writes that remembers what was acknowledged.
+//! A constant write load that records acknowledged writes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -10,7 +10,7 @@ use http::Method;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-/// What a server may log while its database is away: it copes, and says so.
+/// Log lines that are expected while the database is unavailable.
 pub(crate) const DATABASE_AWAY: [&str; 5] = [
     "the database is unavailable",
     "the database connection broke",
@@ -19,17 +19,17 @@ pub(crate) const DATABASE_AWAY: [&str; 5] = [
     "the schema cache could not be loaded",
 ];
 
-/// A project with one table that the service role may write.
+/// A project with one table that the service role can write.
 pub(crate) fn project() -> tempfile::TempDir {
     project_of(TABLE)
 }
 
-/// The same with a function through which the service role changes the schema.
+/// As [`project`], with a function through which the service role changes the schema.
 pub(crate) fn changeable_project() -> tempfile::TempDir {
     project_of(&format!("{TABLE}{ADMINISTER}"))
 }
 
-/// The same with a table that people may watch.
+/// As [`project`], with a table that users can subscribe to.
 pub(crate) fn watched_project() -> tempfile::TempDir {
     project_of(&format!("{TABLE}{WATCHED}"))
 }
@@ -61,18 +61,18 @@ create function public.doze() returns void language sql volatile set search_path
 grant execute on function public.doze() to service_role;
 ";
 
-/// What writers of a load saw.
+/// The responses that the writers got.
 #[derive(Default)]
 struct Seen {
     acknowledged: BTreeSet<i64>,
-    /// Answers that are neither an acknowledgement nor one the contract allows while the database is away.
+    /// Responses that are neither a success nor allowed by the contract while the database is unavailable.
     wrong: Vec<String>,
-    /// Requests that ended without an answer: allowed only when the server itself was killed.
+    /// Requests without a response: allowed only if the server was killed.
     unanswered: usize,
     refused: usize,
 }
 
-/// Writers that go on until they are stopped.
+/// Writers that run until they are stopped.
 pub(crate) struct Load {
     writers: JoinSet<()>,
     stop: Arc<AtomicBool>,
@@ -83,14 +83,14 @@ pub(crate) struct Load {
 pub(crate) struct Outcome {
     pub(crate) acknowledged: BTreeSet<i64>,
     pub(crate) unanswered: usize,
-    /// Answers of 503 and 504.
+    /// Responses with 503 or 504.
     pub(crate) refused: usize,
-    /// Answers that are neither that nor an acknowledgement.
+    /// Any other responses that are not a success.
     pub(crate) wrong: Vec<String>,
 }
 
 impl Load {
-    /// Starts `count` writers; ids begin at `first`.
+    /// Starts `count` writers; ids start at `first`.
     pub(crate) fn start(server: &Basalt, count: usize, first: i64) -> Self {
         let next = Arc::new(AtomicI64::new(first));
         let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Seen::default())));
@@ -100,11 +100,11 @@ impl Load {
             let request = insert(server);
             writers.spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
-                    // Never an id twice: a refused write may have happened all the same.
+                    // Never send an id twice: a failed write may have been committed.
                     let id = next.fetch_add(1, Ordering::Relaxed);
-                    let answer = request.clone().json(&json!({ "id": id })).try_send().await;
-                    let is_away = !matches!(&answer, Ok(answer) if answer.status == 201);
-                    seen.lock().unwrap().record(id, answer);
+                    let response = request.clone().json(&json!({ "id": id })).try_send().await;
+                    let is_away = !matches!(&response, Ok(response) if response.status == 201);
+                    seen.lock().unwrap().record(id, response);
                     if is_away {
                         tokio::time::sleep(Duration::from_millis(10)).await;
                     }
@@ -114,7 +114,7 @@ impl Load {
         Self { writers, stop, seen }
     }
 
-    /// Waits until `count` more writes were acknowledged.
+    /// Waits until `count` more writes are acknowledged.
     pub(crate) async fn until_acknowledged(&self, count: usize) {
         let so_far = || self.seen.lock().unwrap().acknowledged.len();
         let wanted = so_far() + count;
@@ -125,11 +125,11 @@ impl Load {
         };
         if tokio::time::timeout(Duration::from_secs(60), reached).await.is_err() {
             let seen = self.seen.lock().unwrap();
-            panic!("no more writes are acknowledged; {} refused, wrong: {:#?}", seen.refused, seen.wrong);
+            panic!("no further writes are acknowledged; {} refused, wrong: {:#?}", seen.refused, seen.wrong);
         }
     }
 
-    /// Stops the writers and checks every answer they got.
+    /// Stops the writers and checks every response.
     pub(crate) async fn finish(self) -> Outcome {
         let outcome = self.stop().await;
         assert!(outcome.wrong.is_empty(), "{:#?}", outcome.wrong);
@@ -149,29 +149,29 @@ impl Load {
 }
 
 impl Seen {
-    fn record(&mut self, id: i64, answer: Result<Response, String>) {
-        match answer {
-            Ok(answer) if answer.status == 201 => {
+    fn record(&mut self, id: i64, response: Result<Response, String>) {
+        match response {
+            Ok(response) if response.status == 201 => {
                 self.acknowledged.insert(id);
             }
-            Ok(answer) if is_refusal(&answer) => self.refused += 1,
-            Ok(answer) => {
-                self.wrong.push(format!("{} {:?} {}", answer.status, answer.headers, answer.text()))
+            Ok(response) if is_refusal(&response) => self.refused += 1,
+            Ok(response) => {
+                self.wrong.push(format!("{} {:?} {}", response.status, response.headers, response.text()))
             }
             Err(_) => self.unanswered += 1,
         }
     }
 }
 
-/// What a client may get while the database is away: come back later. Only 503 says when (rest.md §3.18).
-pub(crate) fn is_refusal(answer: &Response) -> bool {
-    match answer.status.as_u16() {
-        503 => answer.header("retry-after").parse::<u32>().is_ok(),
+/// Whether a response is allowed while the database is unavailable: 503 with Retry-After, or 504 (rest.md §3.18).
+pub(crate) fn is_refusal(response: &Response) -> bool {
+    match response.status.as_u16() {
+        503 => response.header("retry-after").parse::<u32>().is_ok(),
         status => status == 504,
     }
 }
 
-/// A request that writes one row once it has a body.
+/// An insert of one row; the caller adds the body.
 pub(crate) fn insert(server: &Basalt) -> Request {
     server
         .request(Method::POST, "/rest/v1/entries")
@@ -179,12 +179,12 @@ pub(crate) fn insert(server: &Basalt) -> Request {
         .header("prefer", "return=minimal")
 }
 
-/// The ids that are stored, read over the wire.
+/// The stored ids, read through the API.
 pub(crate) async fn stored(server: &Basalt) -> BTreeSet<i64> {
     let key = server.service_key();
     let mut ids = BTreeSet::new();
     loop {
-        // A page at a time: an answer has at most `rest.max_rows` rows.
+        // In pages: a response has at most `rest.max_rows` rows.
         let after = ids.last().copied().unwrap_or(i64::MIN);
         let path = format!("/rest/v1/entries?select=id&id=gt.{after}&order=id&limit=1000");
         let rows = server.get(&path).apikey(key).send().await.expect(200).json();

@@ -1,5 +1,5 @@
-//! Logins that PostgreSQL refuses, while the server runs and at its start: clients are told and come back, operators are
-//! told what to do, `/ready` says so within about a second, and nothing has to be restarted.
+//! Logins that PostgreSQL rejects, at runtime and at startup: clients get 503 with Retry-After, the log names the remedy,
+//! `/ready` fails within about a second, and no restart is needed.
 
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -13,17 +13,17 @@ use crate::own::OwnPostgres;
 use crate::refused::status_code_details;
 
 const SOON: Duration = Duration::from_secs(60);
-/// An answer of `/ready` is a second old at most, and a look takes a moment on a machine with other work.
+/// `/ready` is cached for a second, and a check takes a while on a busy machine.
 const READY_LIMIT: Duration = Duration::from_secs(20);
 const REST: &str = "database connection of rest";
 const AUTH: &str = "database connection of auth";
-/// Which has connections of its own, by the login of REST.
+/// Realtime has its own connections, with REST's login.
 const REALTIME: &str = "database connection of realtime";
 
 const END_REQUESTS: &str = "select pg_terminate_backend(pid, 1000) from pg_stat_activity
     where usename in ('authenticator', 'somebody', 'supabase_auth_admin') and datname = current_database()";
 
-/// Makes the change, which is SQL or a line for `pg_hba.conf`.
+/// Applies a change: SQL, or a line for `pg_hba.conf`.
 async fn apply(own: &OwnPostgres, change: &str) {
     if change.is_empty() {
         own.admit_no_longer().await;
@@ -34,23 +34,23 @@ async fn apply(own: &OwnPostgres, change: &str) {
     }
 }
 
-/// Waits until `/ready` names just these logins; none is readiness.
+/// Waits until `/ready` lists exactly these logins; an empty list means ready.
 async fn until_ready_without(server: &Basalt, logins: &[&str]) {
-    let wanted = |answer: &Response| match logins {
-        [] => answer.status == 200,
-        _ => answer.status == 503 && answer.json()["waiting_for"] == json!(logins),
+    let wanted = |response: &Response| match logins {
+        [] => response.status == 200,
+        _ => response.status == 503 && response.json()["waiting_for"] == json!(logins),
     };
     server.until(READY_LIMIT, &server.get("/ready"), wanted).await;
 }
 
-fn assert_refused(answer: &Response, reason: &str) {
-    let (status, code, details) = status_code_details(answer);
-    assert_eq!((status, code.as_str()), (503, "PGRST000"), "{reason}: {}", answer.text());
-    assert!(details.contains(reason) && is_refusal(answer), "{}", answer.text());
+fn assert_refused(response: &Response, reason: &str) {
+    let (status, code, details) = status_code_details(response);
+    assert_eq!((status, code.as_str()), (503, "PGRST000"), "{reason}: {}", response.text());
+    assert!(details.contains(reason) && is_refusal(response), "{}", response.text());
 }
 
 #[tokio::test]
-async fn a_login_that_is_refused_is_an_outage_until_it_is_taken_again() {
+async fn rejected_login_causes_503_until_accepted_again() {
     let project = project();
     let own = OwnPostgres::start().await;
     let server = own.server(project.path(), &[]).await;
@@ -86,9 +86,9 @@ async fn a_login_that_is_refused_is_an_outage_until_it_is_taken_again() {
             "raise the limit",
         ),
     ] {
-        // Counted from before the change: a pool may open a connection, and be refused, at any moment after it.
-        let said = server.log().len();
-        // Who is in stays in, and that is what `/ready` goes by.
+        // Count from before the change: a pool may open a connection at any time after it.
+        let output = server.log().len();
+        // Existing connections stay open, so the server stays ready.
         apply(&own, change).await;
         read.clone().send().await.expect(200);
         server.get("/ready").send().await.expect(200);
@@ -99,13 +99,13 @@ async fn a_login_that_is_refused_is_an_outage_until_it_is_taken_again() {
         server.get("/health").send().await.expect(200);
         for request in [read.clone(), insert(&server).json(&json!({ "id": 1 }))] {
             let begun = Instant::now();
-            let answer = request.send().await;
-            assert_refused(&answer, reason);
-            assert!(!answer.text().contains(&password));
+            let response = request.send().await;
+            assert_refused(&response, reason);
+            assert!(!response.text().contains(&password));
             assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
         }
-        // Once for each login, however many requests meet it.
-        let told = server.log().into_iter().skip(said).filter(|line| line.raw.contains(remedy)).count();
+        // Logged once per login, not per request.
+        let told = server.log().into_iter().skip(output).filter(|line| line.raw.contains(remedy)).count();
         assert_eq!(told, refused.len(), "{reason}");
         apply(&own, back).await;
         until_ready_without(&server, &[]).await;
@@ -122,7 +122,7 @@ async fn a_login_that_is_refused_is_an_outage_until_it_is_taken_again() {
     own.stop().await;
 }
 
-/// Takes all the connections that PostgreSQL has left for a superuser.
+/// Opens all remaining connections as superuser.
 async fn fill(own: &OwnPostgres) -> Vec<Client> {
     let mut taken = Vec::new();
     loop {
@@ -140,7 +140,7 @@ async fn fill(own: &OwnPostgres) -> Vec<Client> {
 }
 
 #[tokio::test]
-async fn a_server_without_room_is_an_outage_until_there_is_some() {
+async fn exhausted_connections_cause_503_until_freed() {
     let project = project();
     let own = OwnPostgres::start_with(&[("max_connections", "20")]).await;
     let settings = [("database.pool_size", "6"), ("database.pool_timeout", "2s")];
@@ -158,23 +158,23 @@ async fn a_server_without_room_is_an_outage_until_there_is_some() {
     until_ready_without(&server, &[]).await;
     insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);
 
-    // At the start: for a while it is waited for, and then it is told.
+    // A start retries for a while, then reports the reason.
     server.stop().await;
     let taken = fill(&own).await;
-    let said = start_in_vain(&server).await;
-    assert!(said.contains("has no free connection; raise max_connections"), "{said}");
+    let output = start_in_vain(&server).await;
+    assert!(output.contains("has no free connection; raise max_connections"), "{output}");
     let free = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         drop(taken);
     };
     tokio::join!(free, server.start_again());
     let read: Request = read;
-    server.until(SOON, &read, |answer| answer.status == 200).await;
+    server.until(SOON, &read, |response| response.status == 200).await;
     drop(server);
     own.stop().await;
 }
 
-/// Starts a server that has to give up; what it said.
+/// The output of a start that must fail.
 async fn start_in_vain(server: &Basalt) -> String {
     let mut command: Command = server.same_settings();
     command.args(["serve", "--port", &server.port().to_string()]);
@@ -187,15 +187,15 @@ async fn start_in_vain(server: &Basalt) -> String {
 }
 
 #[tokio::test]
-async fn a_start_that_is_refused_by_pg_hba_says_so() {
+async fn start_rejected_by_pg_hba_names_the_remedy() {
     let project = project();
     let own = OwnPostgres::start().await;
     let mut server = own.server(project.path(), &[]).await;
     server.stop().await;
     own.admit("host all supabase_admin all reject").await;
-    let said = start_in_vain(&server).await;
-    assert!(said.contains("rejects the login (pg_hba.conf rejects connection"), "{said}");
-    assert!(said.contains("let a line of the server's pg_hba.conf admit this user"), "{said}");
+    let output = start_in_vain(&server).await;
+    assert!(output.contains("rejects the login (pg_hba.conf rejects connection"), "{output}");
+    assert!(output.contains("let a line of the server's pg_hba.conf admit this user"), "{output}");
     own.admit_no_longer().await;
     server.start_again().await;
     drop(server);

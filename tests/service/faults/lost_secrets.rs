@@ -1,4 +1,4 @@
-//! The embedded database outlives the secrets it was set up with: the server refuses to start, and `basalt secrets reset` is the remedy.
+//! The secrets of an embedded database are lost: the server refuses to start until `basalt secrets reset`.
 
 use std::fs;
 use std::process::{Output, Stdio};
@@ -7,10 +7,10 @@ use std::time::Duration;
 use basalt_testkit::Basalt;
 use serde_json::{Value, json};
 
-/// How long a command may take.
+/// The time limit of a command.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs a command. One that does not end, such as a server that starts after all, is killed and fails the test.
+/// Runs a command. If it does not exit (a server that starts unexpectedly), it is killed and the test fails.
 async fn run(server: &Basalt, arguments: &[&str]) -> Output {
     let port = server.port().to_string();
     let mut command = server.same_settings();
@@ -25,7 +25,7 @@ async fn printed(server: &Basalt, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What a command that has to fail prints.
+/// The output of a command that must fail.
 async fn refusal(server: &Basalt, arguments: &[&str]) -> String {
     let output = run(server, arguments).await;
     assert!(!output.status.success(), "{arguments:?} succeeded");
@@ -37,7 +37,7 @@ fn stored_secrets(server: &Basalt) -> Value {
 }
 
 #[tokio::test]
-async fn lost_secrets_stop_the_start_until_they_are_reset() {
+async fn lost_secrets_prevent_the_start_until_reset() {
     let mut server = Basalt::builder().embedded().start().await;
     let user = server.sign_up("ada@example.org").await;
     let (old_token, old_refresh) = (user.access_token.clone(), user.refresh_token.clone());
@@ -51,17 +51,20 @@ async fn lost_secrets_stop_the_start_until_they_are_reset() {
     fs::rename(&file, &backup).unwrap();
 
     for command in [&["serve"][..], &["keys"], &["migrate"], &["secrets", "list"], &["doctor"]] {
-        let said = refusal(&server, command).await;
-        assert!(said.contains("are lost") && said.contains("`basalt secrets reset`"), "{command:?}: {said}");
-        assert!(!file.exists(), "{command:?} made new secrets");
+        let output = refusal(&server, command).await;
+        assert!(
+            output.contains("are lost") && output.contains("`basalt secrets reset`"),
+            "{command:?}: {output}"
+        );
+        assert!(!file.exists(), "{command:?} created new secrets");
     }
-    // Secrets of another project are no better than none.
+    // Secrets of another project are rejected too.
     let mut foreign: Value = serde_json::from_slice(&fs::read(&backup).unwrap()).unwrap();
     foreign["master_key"] = json!("x".repeat(48));
     fs::write(&file, foreign.to_string()).unwrap();
-    let said = refusal(&server, &["serve"]).await;
-    assert!(said.contains("another password") && said.contains("`basalt secrets reset`"), "{said}");
-    // Nothing has changed: with the backup it starts.
+    let output = refusal(&server, &["serve"]).await;
+    assert!(output.contains("another password") && output.contains("`basalt secrets reset`"), "{output}");
+    // Nothing has changed: the server starts with the backup.
     fs::copy(&backup, &file).unwrap();
     server.start_again().await;
     assert!(refusal(&server, &["secrets", "reset"]).await.contains("another Basalt server"));
@@ -93,7 +96,7 @@ async fn lost_secrets_stop_the_start_until_they_are_reset() {
 }
 
 #[tokio::test]
-async fn a_lost_jwt_secret_stops_the_start_and_a_configured_one_does_not() {
+async fn lost_jwt_secret_prevents_the_start_unless_configured() {
     let mut server = Basalt::builder().embedded().start().await;
     server.stop().await;
     let file = server.state_dir().join("secrets.json");
@@ -105,7 +108,7 @@ async fn a_lost_jwt_secret_stops_the_start_and_a_configured_one_does_not() {
     let configured = server
         .same_settings()
         .args(["migrate"])
-        .env("BASALT_JWT_SECRET", "a secret that the operator has chosen on purpose")
+        .env("BASALT_JWT_SECRET", "a secret that the operator has configured")
         .output()
         .unwrap();
     assert!(configured.status.success(), "{}", String::from_utf8_lossy(&configured.stderr));

@@ -1,12 +1,12 @@
-//! What happens to requests, and to what they wrote, when a part goes away (PostgreSQL, the server, the link between, a
-//! client), and when there is more to do than the server takes on.
+//! Faults: PostgreSQL, the server, the link between them or a client fails, or the server is overloaded. Requests must get a
+//! proper error, and acknowledged writes must survive.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
-    reason = "helpers fail a test as the tests do; only a test's environment says how long it may run"
+    reason = "test functions may panic, and long runs are configured by environment variables"
 )]
 
 mod backends;

@@ -1,4 +1,4 @@
-//! What bodies and answers take together: counted as long as their bytes live, bounded, and shown.
+//! Memory budgets for request bodies and responses: counted while the bytes exist, bounded, and visible as metrics.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const MIB: usize = 1024 * 1024;
 const BODIES: &str = "basalt_http_body_bytes_in_flight";
 const ANSWERS: &str = "basalt_http_answer_bytes_in_flight";
 
-/// The insert into it, as PostgreSQL shows it.
+/// The insert into the gated table, as in `pg_stat_activity`.
 const RUNNING: &str = "%INSERT INTO%slow_entries%";
 
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
@@ -24,7 +24,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// A table whose every write waits until its gate is open: however long the test takes to look around.
+/// Creates a table whose writes wait until its gate is open, so that the test decides how long they take.
 async fn gated_table(server: &Basalt) {
     server
         .sql(
@@ -42,12 +42,12 @@ async fn gated_table(server: &Basalt) {
 }
 
 #[tokio::test]
-async fn a_body_counts_until_its_write_has_ended_though_its_client_has_left() {
+async fn body_counts_until_its_write_ends_despite_disconnect() {
     let server = start(&[("server.body_memory", "1MiB"), ("rest.max_body_bytes", "1MiB")]).await;
     gated_table(&server).await;
     let head = head(&server, "POST /rest/v1/slow_entries");
     let json = rows(10_000, 800_000).to_string();
-    // Written anew as JSON, which lives on in its place.
+    // CSV is converted to JSON, which replaces the body.
     let list: Vec<String> = (200_000..320_000).map(|id| id.to_string()).collect();
     let csv = format!("id\n{}", list.join("\n"));
     let csv_head = head.replace("application/json", "text/csv");
@@ -59,11 +59,11 @@ async fn a_body_counts_until_its_write_has_ended_though_its_client_has_left() {
         drop(client);
         let refused = insert(&server).json(&rows(500_000, 500_000)).send().await;
         assert_rest_is_busy(&refused);
-        assert_eq!(server.database().running(RUNNING).await, 1, "and the write is still under way");
+        assert_eq!(server.database().running(RUNNING).await, 1, "the write is still running");
         assert!(metric(&server, BODIES).await >= 800_000.0);
         server.sql("update public.gate set is_open = true").await;
         until("the write ends", async || server.database().running(RUNNING).await == 0).await;
-        until("the share is given back", async || metric(&server, BODIES).await < 1.0).await;
+        until("the body's memory is released", async || metric(&server, BODIES).await < 1.0).await;
     }
     let stored = server.database().count("public.slow_entries").await;
     assert_eq!(stored, i64::try_from(rows(10_000, 800_000).as_array().unwrap().len()).unwrap() + 120_000);
@@ -71,7 +71,7 @@ async fn a_body_counts_until_its_write_has_ended_though_its_client_has_left() {
 }
 
 #[tokio::test]
-async fn rows_of_csv_cannot_grow_without_end_and_count_as_they_grow() {
+async fn csv_expansion_is_bounded_and_counted() {
     let server = start(&[("server.body_memory", "8MiB"), ("rest.max_body_bytes", "1MiB")]).await;
     gated_table(&server).await;
     server.sql("update public.gate set is_open = true").await;
@@ -79,15 +79,15 @@ async fn rows_of_csv_cannot_grow_without_end_and_count_as_they_grow() {
         let request = server.post("/rest/v1/slow_entries").apikey(server.service_key());
         request.header("content-type", "text/csv").body(csv).send().await
     };
-    // 60 KB, and 600 MB with the column's name in each row.
+    // 60 KB that would become 600 MB with the column's name in each row.
     let long = format!("{}\n{}", "a".repeat(40_000), "1\n".repeat(10_000));
     let refused = send(long).await.expect(413);
     assert!(refused.text().contains("send them in parts"), "{}", refused.text());
-    until("what it took is given back", async || metric(&server, BODIES).await < 1.0).await;
-    // The memory is taken: no CSV is small enough to be free.
+    until("its memory is released", async || metric(&server, BODIES).await < 1.0).await;
+    // With the budget used up, even small CSV is rejected.
     server.sql("update public.gate set is_open = false").await;
     let mut others = Vec::new();
-    // Made first: once at the gate, a statement has the eight seconds of its role's limit.
+    // Generate the bodies first: at the gate, a statement has the role's timeout of 8 s.
     let bodies: Vec<String> = (1..=8)
         .map(|number| {
             let body = rows(number * 1_000_000, 500_000).to_string();
@@ -101,15 +101,15 @@ async fn rows_of_csv_cannot_grow_without_end_and_count_as_they_grow() {
         client.send(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())).await;
         others.push(client);
     }
-    until("the memory is taken", async || metric(&server, BODIES).await > 8_388_607.0).await;
+    until("the budget is used up", async || metric(&server, BODIES).await > 8_388_607.0).await;
     assert_rest_is_busy(&send("id\n1\n".to_owned()).await);
     server.sql("update public.gate set is_open = true").await;
-    until("the others end", async || metric(&server, BODIES).await < 1.0).await;
+    until("the other writes end", async || metric(&server, BODIES).await < 1.0).await;
     send("id\n1\n".to_owned()).await.expect(201);
 }
 
 #[tokio::test]
-async fn answers_that_nobody_takes_count_and_those_beyond_the_memory_are_refused_at_once() {
+async fn unread_responses_count_toward_the_memory_budget() {
     let server = start(&[("server.answer_memory", "50MiB"), ("database.max_row_bytes", "25MiB")]).await;
     let large = |length: usize| {
         server.get(&format!("/rest/v1/rpc/large?length={length}")).apikey(server.service_key())
@@ -127,19 +127,19 @@ async fn answers_that_nobody_takes_count_and_those_beyond_the_memory_are_refused
     assert_eq!(large(22 * MIB).header("accept-encoding", "gzip").send().await.status, 503);
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     assert!((metric(&server, "basalt_http_refused_total{reason=\"answer_memory\"}").await - 2.0).abs() < 0.1);
-    // What is small, or fits, or tells of a write is answered.
+    // Small responses, fitting ones, and those of writes are still sent.
     large(1000).send().await.expect(200);
     large(3 * MIB).send().await.expect(200);
     let rows: Vec<_> = (100_000..280_000).map(|id| json!({ "id": id })).collect();
     let write = insert(&server).header("prefer", "return=representation").json(&json!(rows));
     assert!(write.send().await.expect(201).body.len() > 6 * MIB);
     drop(readers);
-    until("the readers' shares come back", async || metric(&server, ANSWERS).await < 1.0).await;
+    until("the readers' memory is released", async || metric(&server, ANSWERS).await < 1.0).await;
     assert_eq!(large(22 * MIB).send().await.expect(200).body.len(), 22 * MIB + 2);
 }
 
 #[tokio::test]
-async fn a_hundred_thousand_rows_stay_within_the_memory_and_leave_nothing_behind() {
+async fn large_response_stays_within_its_memory_budget() {
     let settings = [
         ("server.answer_memory", "16MiB"),
         ("database.max_row_bytes", "16MiB"),
@@ -157,21 +157,21 @@ async fn a_hundred_thousand_rows_stay_within_the_memory_and_leave_nothing_behind
             assert_eq!(rows.as_array().unwrap().len(), 100_000);
             assert_eq!(rows[99_999], json!({ "id": 100_000, "twice": 200_000, "changes": 0 }));
         }
-        until("the share comes back", async || metric(&server, ANSWERS).await < 1.0).await;
+        until("the response's memory is released", async || metric(&server, ANSWERS).await < 1.0).await;
     }
 }
 
-/// A figure of the server's memory, in megabytes.
+/// A field of `/proc/PID/status`, in megabytes.
 fn megabytes(server: &Basalt, figure: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid().as_raw_nonzero())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(figure)).unwrap();
     line.trim_start_matches(':').split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
 }
 
-/// What the server took at most while `work` was done, over what it had before.
+/// The peak memory during `work`, above the level before.
 async fn extra_megabytes(server: &Basalt, work: impl Future<Output = ()>) -> u64 {
     let before = megabytes(server, "VmRSS");
-    // The peak is looked for anew.
+    // Reset the peak.
     std::fs::write(format!("/proc/{}/clear_refs", server.pid().as_raw_nonzero()), "5").unwrap();
     work.await;
     megabytes(server, "VmHWM").saturating_sub(before)
@@ -179,7 +179,7 @@ async fn extra_megabytes(server: &Basalt, work: impl Future<Output = ()>) -> u64
 
 #[tokio::test]
 #[ignore = "cargo xtask nightly: measures the memory of a server that writes 400 MB"]
-async fn large_inserts_are_held_once_each_and_within_the_bound_together() {
+async fn large_inserts_are_held_in_memory_once() {
     let server = start(&[("server.body_memory", "104MiB")]).await;
     server
         .sql(
@@ -207,8 +207,8 @@ async fn large_inserts_are_held_once_each_and_within_the_bound_together() {
         let writes = (0..4).map(|_| {
             let write = insert("");
             let server = &server;
-            // Two find room; the others come back.
-            let is_done = |answer: &basalt_testkit::Response| answer.status == 201;
+            // Two fit; the others retry.
+            let is_done = |response: &basalt_testkit::Response| response.status == 201;
             async move { server.until(Duration::from_secs(60), &write, is_done).await }
         });
         futures_util::future::join_all(writes).await;
@@ -216,12 +216,12 @@ async fn large_inserts_are_held_once_each_and_within_the_bound_together() {
     let four = four.await;
     println!("50 MB: {one} MB for one at a time, {four} MB for four at once");
     assert!(one < 100, "{one} MB for a body of 50");
-    assert!(four < 200, "{four} MB where two bodies of 50 have room");
+    assert!(four < 200, "{four} MB, although only two bodies of 50 MB fit");
 }
 
-/// Everything that is bounded: the setting, what shows the bound, and what shows how much of it is taken.
+/// Every limit: its setting, the metric for the limit, and the metric for its current use.
 #[tokio::test]
-async fn every_bound_is_shown_with_what_is_taken_of_it() {
+async fn every_limit_has_metrics_for_bound_and_use() {
     let settings = [
         ("server.max_requests", "1234"),
         ("server.max_connections", "2345"),
@@ -238,7 +238,7 @@ async fn every_bound_is_shown_with_what_is_taken_of_it() {
     let shown = metrics(&server).await;
     let value = |name: &str| -> f64 {
         let line = shown.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("{name} is not shown")).parse().unwrap()
+        line.unwrap_or_else(|| panic!("{name} is missing")).parse().unwrap()
     };
     let mib = 1_048_576.0;
     let limits = [

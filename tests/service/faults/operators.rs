@@ -1,5 +1,5 @@
-//! What the operator of a database may set or do without a thought of us: settings of roles and databases, limits, floods of
-//! notifications and notices, a role that goes.
+//! What a database's operator may change independently: settings of roles and databases, limits, floods of notifications and
+//! notices, a dropped role.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use crate::own::OwnPostgres;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// Alters the database, or what the login of requests brings to it, and ends every session from before.
+/// Alters the database and the login role's settings in it, and terminates all existing sessions.
 async fn alter(server: &Basalt, change: &str) {
     let name = server.database().name();
     for whom in [format!("database {name}"), format!("role authenticator in database {name}")] {
-        // Whatever the last change made the default.
+        // Override the default that the last change may have set.
         server.database().admin_sql(&format!("begin read write; alter {whom} {change}; commit")).await;
     }
     let others = "select pg_terminate_backend(pid, 1000) from pg_stat_activity
@@ -29,7 +29,7 @@ fn schema_loads(server: &Basalt) -> usize {
 }
 
 #[tokio::test]
-async fn no_setting_of_the_database_changes_an_answer() {
+async fn database_settings_do_not_change_responses() {
     let server = start(&[("database.pool_size", "3")]).await;
     for text in DATABASE_AWAY {
         server.expect_log(text);
@@ -57,15 +57,15 @@ async fn no_setting_of_the_database_changes_an_answer() {
         .header("accept", "application/vnd.pgrst.object+json");
     let write = server.post("/rest/v1/notes").apikey(key).json(&row);
     let write = write.header("prefer", "return=representation,resolution=merge-duplicates");
-    server.until(SOON, &embed, |answer| answer.status == 200).await;
+    server.until(SOON, &embed, |response| response.status == 200).await;
     write.clone().send().await.expect(201);
     let before: Vec<_> =
         [&list, &embed, &arrow, &call, &single, &write].map(|request| request.clone()).into();
     let mut expected = Vec::new();
     for request in &before {
-        let answer = request.clone().send().await;
-        assert!(matches!(answer.status.as_u16(), 200 | 201), "{} {}", answer.status, answer.text());
-        expected.push((answer.status, answer.json()));
+        let response = request.clone().send().await;
+        assert!(matches!(response.status.as_u16(), 200 | 201), "{} {}", response.status, response.text());
+        expected.push((response.status, response.json()));
     }
     assert_eq!(expected[0].1, json!([row]));
     assert_eq!(expected[2].1, json!([{ "v": text }]));
@@ -97,22 +97,22 @@ async fn no_setting_of_the_database_changes_an_answer() {
         let name = setting.split(' ').next().unwrap();
         let loads = schema_loads(&server);
         alter(&server, &format!("set {setting}")).await;
-        server.until(SOON, &list, |answer| answer.status == 200).await;
-        // The schema is read anew once the listener is back, under the setting.
+        server.until(SOON, &list, |response| response.status == 200).await;
+        // The schema is reloaded under the setting when the listener reconnects.
         while schema_loads(&server) == loads {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         for (request, (status, body)) in before.iter().zip(&expected) {
-            let answer = request.clone().send().await;
-            assert_eq!((answer.status, &answer.json()), (*status, body), "{setting}: {request:?}");
+            let response = request.clone().send().await;
+            assert_eq!((response.status, &response.json()), (*status, body), "{setting}: {request:?}");
         }
         alter(&server, &format!("reset {name}")).await;
-        server.until(SOON, &list, |answer| answer.status == 200).await;
+        server.until(SOON, &list, |response| response.status == 200).await;
     }
 }
 
 #[tokio::test]
-async fn limits_of_the_database_end_requests_and_nothing_else() {
+async fn database_limits_fail_only_the_affected_requests() {
     let server = start(&[("database.pool_size", "3")]).await;
     for text in DATABASE_AWAY {
         server.expect_log(text);
@@ -133,20 +133,20 @@ async fn limits_of_the_database_end_requests_and_nothing_else() {
     alter(&server, "set work_mem = '64kB'").await;
     for (setting, request, status, code) in limits {
         alter(&server, &format!("set {setting}")).await;
-        server.until(SOON, &read, |answer| answer.status == 200).await;
+        server.until(SOON, &read, |response| response.status == 200).await;
         for _ in 0..4 {
-            let answer = request.clone().send().await;
-            let told = (answer.status.as_u16(), answer.json()["code"].clone());
-            assert_eq!(told, (status, json!(code)), "{setting}: {}", answer.text());
+            let response = request.clone().send().await;
+            let result = (response.status.as_u16(), response.json()["code"].clone());
+            assert_eq!(result, (status, json!(code)), "{setting}: {}", response.text());
             read.clone().send().await.expect(200);
         }
         alter(&server, &format!("reset {}", setting.split(' ').next().unwrap())).await;
-        server.until(SOON, &read, |answer| answer.status == 200).await;
+        server.until(SOON, &read, |response| response.status == 200).await;
     }
 }
 
 #[tokio::test]
-async fn floods_of_notifications_and_notices_drown_nobody() {
+async fn notification_and_notice_floods_are_harmless() {
     let server = start(&[("database.pool_size", "3")]).await;
     let shout = "create function public.shout(times int) returns int language plpgsql volatile as $$ begin
           perform set_config('client_min_messages', 'notice', true);
@@ -163,14 +163,14 @@ async fn floods_of_notifications_and_notices_drown_nobody() {
         let call = server.post(&format!("/rest/v1/rpc/{name}")).apikey(server.service_key());
         call.json(&json!({ "times": times }))
     };
-    server.until(SOON, &call("shout", 1), |answer| answer.status == 200).await;
+    server.until(SOON, &call("shout", 1), |response| response.status == 200).await;
     let before = metric(&server, "process_resident_memory_bytes").await;
     let load = Load::start(&server, 4, 0);
     load.until_acknowledged(20).await;
     assert_eq!(call("mumble", 100_000).send().await.expect(200).json(), json!(100_000));
-    let answer = call("shout", 50_000).send().await;
-    assert!(answer.status == 200 || is_refusal(&answer) || answer.status == 500, "{}", answer.text());
-    println!("50,000 notices: {} {}", answer.status, answer.text());
+    let response = call("shout", 50_000).send().await;
+    assert!(response.status == 200 || is_refusal(&response) || response.status == 500, "{}", response.text());
+    println!("50,000 notices: {} {}", response.status, response.text());
     let loads = schema_loads(&server);
     for channel in ["pgrst", "elsewhere"] {
         let flood = format!(
@@ -188,13 +188,13 @@ async fn floods_of_notifications_and_notices_drown_nobody() {
     assert_eq!((outcome.refused, outcome.unanswered), (0, 0));
     assert_eq!(stored(&server).await, outcome.acknowledged);
     let grown = metric(&server, "process_resident_memory_bytes").await - before;
-    println!("{loads} loads of the schema, {grown} bytes more");
+    println!("{loads} schema loads, {grown} more bytes");
     assert!(loads < 60, "{loads} loads");
     assert!(grown < 150e6, "{grown} bytes");
 }
 
 #[tokio::test]
-async fn a_login_that_is_dropped_and_made_anew_is_an_outage_in_between_only() {
+async fn dropped_login_causes_an_outage_until_recreated() {
     let project = project();
     let own = OwnPostgres::start().await;
     let server = own.server(project.path(), &[("database.pool_size", "4")]).await;
@@ -206,22 +206,22 @@ async fn a_login_that_is_dropped_and_made_anew_is_an_outage_in_between_only() {
     load.until_acknowledged(20).await;
     own.sql("drop owned by authenticator; drop role authenticator").await;
     let begun = Instant::now();
-    let answer = server.until(SOON, &read, |answer| answer.status != 200).await;
-    println!("after the drop: {} {}", answer.status, answer.text());
+    let response = server.until(SOON, &read, |response| response.status != 200).await;
+    println!("after the drop: {} {}", response.status, response.text());
     let made = format!(
         "create role authenticator login noinherit password '{password}';
          grant anon, authenticated, service_role to authenticator; grant connect on database postgres to authenticator"
     );
     own.sql(&made).await;
-    server.until(SOON, &read, |answer| answer.status == 200).await;
+    server.until(SOON, &read, |response| response.status == 200).await;
     println!("200 after {:?}", begun.elapsed());
-    // Each connection from before is found out when it is used, and two in a row fail a request.
+    // A stale connection is detected when it is used; two in a row fail a request.
     let crowd = async || {
-        let answers = futures_util::future::join_all((0..16).map(|_| read.clone().send())).await;
-        answers.iter().all(|answer| answer.status == 200)
+        let responses = futures_util::future::join_all((0..16).map(|_| read.clone().send())).await;
+        responses.iter().all(|response| response.status == 200)
     };
     while !crowd().await {
-        assert!(begun.elapsed() < SOON, "old connections are still there");
+        assert!(begun.elapsed() < SOON, "old connections still exist");
     }
     assert!(crowd().await);
     load.until_acknowledged(20).await;
@@ -231,7 +231,7 @@ async fn a_login_that_is_dropped_and_made_anew_is_an_outage_in_between_only() {
         outcome.refused,
         outcome.wrong.iter().collect::<std::collections::BTreeSet<_>>().len()
     );
-    let is_of_the_login = |answer: &String| answer.contains("permission denied to set role");
+    let is_of_the_login = |response: &String| response.contains("permission denied to set role");
     assert!(outcome.wrong.iter().all(is_of_the_login), "{:#?}", outcome.wrong);
     assert!(outcome.wrong.len() < 8, "{:#?}", outcome.wrong);
     assert!(outcome.acknowledged.is_subset(&stored(&server).await));

@@ -1,5 +1,5 @@
-//! More than the server takes on: what is beyond a bound is refused soon and in its service's words, what is within is
-//! served, and the metrics tell.
+//! Overload: requests beyond a limit are rejected promptly with the service's own error, others are served, and metrics count
+//! both.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::raw::{Raw, get, head};
 
 const MIB: usize = 1024 * 1024;
 
-/// A server with functions that take their time, and make large answers.
+/// A server with functions that are slow or return large responses.
 pub(crate) async fn start(settings: &[(&str, &str)]) -> Basalt {
     let project = project();
     let functions = "create function public.nap(seconds float8) returns void language sql volatile
@@ -31,17 +31,17 @@ pub(crate) async fn start(settings: &[(&str, &str)]) -> Basalt {
     settings.iter().fold(builder, |builder, (key, value)| builder.config(key, value)).start().await
 }
 
-/// Keeps calls of [`linger`] until it is dropped.
+/// Blocks calls of [`linger`] until it is dropped.
 pub(crate) async fn hold(server: &Basalt) -> Held {
     server.database().hold("select pg_advisory_lock(1)").await
 }
 
-/// A request that takes until the value of [`hold`] is dropped.
+/// A request that runs until the value of [`hold`] is dropped.
 pub(crate) fn linger(server: &Basalt) -> Request {
     server.post("/rest/v1/rpc/linger").apikey(server.service_key()).json(&json!({}))
 }
 
-/// Waits until `count` of them are in the database.
+/// Waits until `count` of these requests are running in the database.
 pub(crate) async fn until_lingering(server: &Basalt, count: i64) {
     while server.database().running("%linger%").await < count {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -50,38 +50,38 @@ pub(crate) async fn until_lingering(server: &Basalt, count: i64) {
 
 /// All metrics.
 pub(crate) async fn metrics(server: &Basalt) -> String {
-    // Again where the server closes an idle connection in the moment it is used.
+    // Retry in case the server closes the idle connection just when it is reused.
     let request = server.get("/metrics").bearer(server.secret_key());
-    server.until(Duration::from_secs(60), &request, |answer| answer.status == 200).await.text()
+    server.until(Duration::from_secs(60), &request, |response| response.status == 200).await.text()
 }
 
-/// The value of a metric with its labels; 0 when it was never counted.
+/// The value of a metric with its labels; 0 if it is absent.
 pub(crate) async fn metric(server: &Basalt, name: &str) -> f64 {
     let metrics = metrics(server).await;
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.map_or(0.0, |value| value.parse().unwrap())
 }
 
-/// Rows `first..` as a JSON body of more than `bytes`.
+/// Rows with ids from `first`, more than `bytes` as JSON.
 pub(crate) fn rows(first: i64, bytes: usize) -> Value {
     let count = i64::try_from(bytes / r#"{"id":10000}"#.len()).unwrap();
     assert!(first >= 10_000, "shorter ids make a shorter body");
     (first..=first + count).map(|id| json!({ "id": id })).collect()
 }
 
-pub(crate) fn assert_rest_is_busy(answer: &Response) {
-    assert_eq!(answer.status, 503, "{}", answer.text());
-    assert_eq!(answer.header("retry-after"), "1");
-    assert_eq!(answer.header("proxy-status"), "PostgREST; error=53000");
+pub(crate) fn assert_rest_is_busy(response: &Response) {
+    assert_eq!(response.status, 503, "{}", response.text());
+    assert_eq!(response.header("retry-after"), "1");
+    assert_eq!(response.header("proxy-status"), "PostgREST; error=53000");
     let hint = "Nothing was done. Try again after the seconds in Retry-After.";
     let body = json!({ "code": "53000", "details": null, "hint": hint, "message": "The server is busy" });
-    assert_eq!(answer.json(), body);
+    assert_eq!(response.json(), body);
 }
 
 #[tokio::test]
-async fn bodies_beyond_the_memory_wait_a_little_and_are_refused() {
+async fn body_without_memory_waits_then_gets_503() {
     let server = start(&[("server.body_memory", "1MiB"), ("rest.max_body_bytes", "1MiB")]).await;
-    // All there is, announced and not yet sent.
+    // The whole budget, announced but not yet sent.
     let mut holder = Raw::connect(&server).await;
     let announced = head(&server, "POST /rest/v1/entries");
     holder.send(format!("{announced}Content-Length: {MIB}\r\n\r\n[")).await;
@@ -100,31 +100,31 @@ async fn bodies_beyond_the_memory_wait_a_little_and_are_refused() {
     assert_rest_is_busy(&refused);
     assert_eq!((refused_by_auth.status.as_u16(), refused_by_auth.header("retry-after")), (503, "1"));
     assert_eq!(refused_by_auth.json()["code"], "unexpected_failure");
-    // One of unknown length gets no more than is free.
+    // A body of unknown length gets only the free memory.
     let mut chunked = Raw::connect(&server).await;
     chunked.send(format!("{announced}Transfer-Encoding: chunked\r\n\r\n")).await;
     let piece = " ".repeat(0x4000);
     for _ in 0..8 {
         chunked.send(format!("4000\r\n{piece}\r\n")).await;
     }
-    assert_rest_is_busy(&chunked.answer().await);
+    assert_rest_is_busy(&chunked.response().await);
     let refusals = "basalt_http_refused_total{reason=\"body_memory\"}";
     assert!((metric(&server, refusals).await - 3.0).abs() < 0.1);
-    // Small ones are not touched by it.
+    // Small bodies are not affected.
     insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);
 
-    // The next one waits for the place that a client leaves.
+    // The next body waits for the memory of a client that disconnects.
     let waiting = large.clone().send();
     let leaves = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         drop(holder);
     };
-    let (answer, ()) = tokio::join!(waiting, leaves);
-    answer.expect(201);
+    let (response, ()) = tokio::join!(waiting, leaves);
+    response.expect(201);
     while metric(&server, held).await > 0.0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // And so does one of unknown length, now.
+    // Now a body of unknown length succeeds too.
     let mut chunked = Raw::connect(&server).await;
     let body = rows(500_000, 800_000).to_string();
     chunked.send(format!("{announced}Transfer-Encoding: chunked\r\n\r\n")).await;
@@ -133,16 +133,21 @@ async fn bodies_beyond_the_memory_wait_a_little_and_are_refused() {
 }
 
 #[tokio::test]
-async fn many_large_bodies_at_once_are_all_served_in_turn() {
+async fn many_large_bodies_are_served_in_turn() {
     let server = start(&[("server.body_memory", "1MiB"), ("rest.max_body_bytes", "1MiB")]).await;
     let writes = (0..6).map(|number| {
         let write = insert(&server).json(&rows(10_000 + number * 100_000, 400_000));
         let server = &server;
         async move {
-            // Refused is not done: the same ids can be tried again.
-            let is_done = |answer: &Response| {
-                assert!(matches!(answer.status.as_u16(), 201 | 503), "{} {}", answer.status, answer.text());
-                answer.status == 201
+            // A rejected write had no effect: retry with the same ids.
+            let is_done = |response: &Response| {
+                assert!(
+                    matches!(response.status.as_u16(), 201 | 503),
+                    "{} {}",
+                    response.status,
+                    response.text()
+                );
+                response.status == 201
             };
             server.until(Duration::from_secs(60), &write, is_done).await
         }
@@ -153,7 +158,7 @@ async fn many_large_bodies_at_once_are_all_served_in_turn() {
 }
 
 #[tokio::test]
-async fn requests_beyond_the_bound_are_refused_at_once() {
+async fn requests_beyond_the_limit_get_503_at_once() {
     let server = start(&[("server.max_requests", "2")]).await;
     let held = hold(&server).await;
     let third = async {
@@ -161,14 +166,14 @@ async fn requests_beyond_the_bound_are_refused_at_once() {
         let read = server.get("/rest/v1/entries").apikey(server.service_key());
         let refused = read.header("origin", "https://a.example").send().await;
         assert_rest_is_busy(&refused);
-        assert_eq!(refused.header("access-control-allow-origin"), "*", "a browser must be able to read it");
+        assert_eq!(refused.header("access-control-allow-origin"), "*", "browsers need CORS headers");
         let by_auth = server.get("/auth/v1/settings").apikey(server.anon_key()).send().await;
         assert_eq!((by_auth.status.as_u16(), by_auth.header("retry-after")), (503, "1"));
-        // Who looks after the server is let in.
+        // Health checks and metrics still work.
         server.get("/health").send().await.expect(200);
         let in_flight = metric(&server, "basalt_http_requests_in_flight").await;
         assert!((in_flight - 2.0).abs() < 0.1, "{in_flight}");
-        // All of that while the two took their time.
+        // The two requests were running throughout.
         drop(held);
     };
     let (first, second, ()) = tokio::join!(linger(&server).send(), linger(&server).send(), third);
@@ -179,7 +184,7 @@ async fn requests_beyond_the_bound_are_refused_at_once() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_bound_are_served_late() {
+async fn connections_beyond_the_limit_wait() {
     let server = start(&[("server.max_connections", "8"), ("server.idle_timeout", "2s")]).await;
     let mut idle = Vec::new();
     for _ in 0..12 {
@@ -188,8 +193,8 @@ async fn connections_beyond_the_bound_are_served_late() {
     let begun = Instant::now();
     let mut late = Raw::connect(&server).await;
     late.send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n").await;
-    assert_eq!(late.answer().await.status, 200);
-    // When the idle ones were closed: two rounds of them.
+    assert_eq!(late.response().await.status, 200);
+    // It was served after idle connections were closed, twice.
     assert!((1..60).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
     assert!(metric(&server, "basalt_http_connections_delayed_total").await > 0.0);
     let open = metric(&server, "basalt_http_connections").await;
@@ -197,7 +202,7 @@ async fn connections_beyond_the_bound_are_served_late() {
 }
 
 #[tokio::test]
-async fn an_answer_beyond_the_bound_is_refused_and_the_pool_goes_on() {
+async fn too_large_result_is_an_error_and_keeps_the_connection() {
     let server = start(&[("database.max_row_bytes", "2MiB"), ("database.pool_size", "1")]).await;
     let large = |length: usize| {
         server.get(&format!("/rest/v1/rpc/large?length={length}")).apikey(server.service_key())
@@ -215,23 +220,23 @@ async fn an_answer_beyond_the_bound_is_refused_and_the_pool_goes_on() {
 }
 
 #[tokio::test]
-async fn an_answer_about_a_write_is_not_refused_for_its_length() {
+async fn write_result_has_no_size_limit() {
     let server = start(&[("database.max_row_bytes", "1MiB")]).await;
     let rows: Vec<_> = (0..40_000).map(|id| json!({ "id": id })).collect();
-    let answer = insert(&server)
+    let response = insert(&server)
         .header("prefer", "return=representation")
         .header("accept-encoding", "identity")
         .json(&json!(rows))
         .send()
         .await
         .expect(201);
-    // The write had happened by the time its answer was too long.
-    assert!(answer.body.len() > MIB, "{}", answer.body.len());
-    assert_eq!(answer.json().as_array().unwrap().len(), rows.len());
+    // The write was committed before its result became too large.
+    assert!(response.body.len() > MIB, "{}", response.body.len());
+    assert_eq!(response.json().as_array().unwrap().len(), rows.len());
 }
 
 #[tokio::test]
-async fn a_slow_reader_of_a_large_answer_holds_no_database_connection() {
+async fn slow_reader_holds_no_database_connection() {
     let server = start(&[("database.pool_size", "1"), ("database.pool_timeout", "2s")]).await;
     let length = 30 * MIB;
     let mut slow = Raw::connect(&server).await;

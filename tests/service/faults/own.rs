@@ -1,4 +1,4 @@
-//! A PostgreSQL of a test's own: what it changes for a whole cluster (roles, `pg_hba.conf`, limits) no other test sees.
+//! A separate PostgreSQL for tests that change cluster-wide state (roles, `pg_hba.conf`, limits).
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 use crate::load::DATABASE_AWAY;
 
-/// A PostgreSQL in which no other test sees roles and settings.
+/// A PostgreSQL used by one test.
 pub(crate) struct OwnPostgres {
     embedded: Embedded,
     client: tokio_postgres::Client,
@@ -42,16 +42,16 @@ impl OwnPostgres {
         DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await
     }
 
-    /// The first column of the first row, if there is one.
+    /// The first column of the first row, if any.
     pub(crate) async fn sql(&self, statements: &str) -> Option<String> {
-        let answers = self.client.simple_query(statements).await.unwrap();
-        answers.iter().find_map(|answer| match answer {
+        let responses = self.client.simple_query(statements).await.unwrap();
+        responses.iter().find_map(|response| match response {
             SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
             SimpleQueryMessage::CommandComplete(_) | SimpleQueryMessage::RowDescription(_) | _ => None,
         })
     }
 
-    /// Puts a line before all others of `pg_hba.conf`.
+    /// Inserts a line at the start of `pg_hba.conf`.
     pub(crate) async fn admit(&self, line: &str) {
         let path = self.embedded.data_dir().join("pg_hba.conf");
         let before = fs::read_to_string(&path).unwrap();
@@ -59,7 +59,7 @@ impl OwnPostgres {
         self.sql("select pg_reload_conf()").await;
     }
 
-    /// Takes the first line of `pg_hba.conf` away.
+    /// Removes the first line of `pg_hba.conf`.
     pub(crate) async fn admit_no_longer(&self) {
         let path = self.embedded.data_dir().join("pg_hba.conf");
         let before = fs::read_to_string(&path).unwrap();

@@ -1,4 +1,4 @@
-//! A client without manners: one connection, bytes as the test wants them, when it wants them.
+//! A raw TCP client: the test decides which bytes are sent and when.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-/// No step of a test takes longer.
+/// The time limit of each step.
 const LIMIT: Duration = Duration::from_secs(40);
 
 /// One connection to a server.
@@ -24,7 +24,7 @@ impl Raw {
         Self { stream, unread: Vec::new() }
     }
 
-    /// One that has room for little: what it does not read stays with the server.
+    /// A connection with a small receive buffer, so that unread data stays with the server.
     pub(crate) async fn connect_narrow(server: &Basalt) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(4096).unwrap();
@@ -36,29 +36,29 @@ impl Raw {
         self.try_send(bytes).await.unwrap();
     }
 
-    /// The error of a server that closed.
+    /// Sends bytes; fails if the server has closed the connection.
     pub(crate) async fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
         timeout(LIMIT, self.stream.write_all(bytes.as_ref())).await.unwrap()
     }
 
-    /// Reads a head, and so much of its body as `Content-Length` says.
-    pub(crate) async fn answer(&mut self) -> Response {
-        let mut answer = self.head().await;
-        let length: usize = answer.header("content-length").parse().unwrap();
+    /// Reads a response with `Content-Length`.
+    pub(crate) async fn response(&mut self) -> Response {
+        let mut response = self.head().await;
+        let length: usize = response.header("content-length").parse().unwrap();
         while self.unread.len() < length {
             assert_ne!(self.read().await, 0, "closed inside a body");
         }
-        answer.body = Bytes::from(self.unread.drain(..length).collect::<Vec<u8>>());
-        answer
+        response.body = Bytes::from(self.unread.drain(..length).collect::<Vec<u8>>());
+        response
     }
 
-    /// Reads a head and leaves its body alone, as far as it did not come along.
+    /// Reads only the head of a response.
     pub(crate) async fn head(&mut self) -> Response {
         let end = loop {
             if let Some(end) = self.unread.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
                 break end;
             }
-            assert_ne!(self.read().await, 0, "closed without an answer");
+            assert_ne!(self.read().await, 0, "closed without a response");
         };
         let head: Vec<u8> = self.unread.drain(..end + 4).collect();
         let head = String::from_utf8(head).unwrap();
@@ -72,7 +72,7 @@ impl Raw {
         Response { status: StatusCode::from_bytes(status.as_bytes()).unwrap(), headers, body }
     }
 
-    /// Waits until the server closes; what it said before.
+    /// Reads until the server closes the connection, and returns the data.
     pub(crate) async fn until_closed(&mut self) -> String {
         while matches!(timeout(LIMIT, self.stream.read_buf(&mut self.unread)).await.unwrap(), Ok(1..)) {}
         String::from_utf8(std::mem::take(&mut self.unread)).unwrap()
@@ -83,7 +83,7 @@ impl Raw {
     }
 }
 
-/// The head of a request of the service role, but for its framing.
+/// A request head with the service key, without framing headers.
 pub(crate) fn head(server: &Basalt, request_line: &str) -> String {
     let key = server.service_key();
     format!(
@@ -92,7 +92,7 @@ pub(crate) fn head(server: &Basalt, request_line: &str) -> String {
     )
 }
 
-/// A GET of the service role.
+/// A GET with the service key.
 pub(crate) fn get(server: &Basalt, target: &str) -> String {
     format!("{}\r\n", head(server, &format!("GET {target}")))
 }

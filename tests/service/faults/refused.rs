@@ -1,5 +1,5 @@
-//! What PostgreSQL refuses for reasons that are not a request's: a database that is away, space, an end of its own. A client
-//! is told that and when to come back, and nothing has to be restarted when the reason is gone. Logins: `logins.rs`.
+//! PostgreSQL rejects work for reasons unrelated to the request: a renamed database, a full disk, a shutdown. Clients get 503
+//! with Retry-After, and no restart is needed afterwards. Logins: `logins.rs`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,18 +17,18 @@ use crate::own::OwnPostgres;
 use crate::raw::Raw;
 use crate::standby;
 
-/// PostgreSQL recovers in between, from a full disk too.
+/// Time for PostgreSQL to recover, also from a full disk.
 const SOON: Duration = Duration::from_secs(120);
 
 /// Status, code and details.
-pub(crate) fn status_code_details(answer: &Response) -> (u16, String, String) {
-    let body = answer.json();
+pub(crate) fn status_code_details(response: &Response) -> (u16, String, String) {
+    let body = response.json();
     let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
-    (answer.status.as_u16(), text("code"), text("details"))
+    (response.status.as_u16(), text("code"), text("details"))
 }
 
 #[tokio::test]
-async fn a_database_that_is_renamed_is_an_outage_until_it_has_its_name() {
+async fn renamed_database_causes_503_until_renamed_back() {
     let server = overload::start(&[]).await;
     for text in DATABASE_AWAY {
         server.expect_log(text);
@@ -51,15 +51,15 @@ async fn a_database_that_is_renamed_is_an_outage_until_it_has_its_name() {
     assert_eq!((status, code.as_str()), (503, "PGRST000"));
     assert!(details.contains("does not exist"), "{details}");
     let ready = server.get("/ready");
-    server.until(SOON, &ready, |answer| answer.status == 503).await;
+    server.until(SOON, &ready, |response| response.status == 503).await;
     run("alter database NAME_away rename to NAME").await;
     run("alter database NAME allow_connections true").await;
-    server.until(SOON, &ready, |answer| answer.status == 200).await;
+    server.until(SOON, &ready, |response| response.status == 200).await;
     read.send().await.expect(200);
 }
 
 #[tokio::test]
-async fn a_commit_that_waits_for_a_standby_ends_at_the_deadline_and_holds_no_connection() {
+async fn commit_waiting_for_a_standby_ends_at_the_deadline() {
     let project = project();
     let own = OwnPostgres::start().await;
     let server = own.server(project.path(), &[("rest.timeout", "3"), ("database.pool_size", "1")]).await;
@@ -75,21 +75,21 @@ async fn a_commit_that_waits_for_a_standby_ends_at_the_deadline_and_holds_no_con
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    // Not known to be safe is not acknowledged, though it is there. The setting takes a moment to reach every process.
+    // A write that may not be durable is not acknowledged, although it is visible. The setting takes a while to reach every process.
     let mut id = 1;
-    let (answer, took) = loop {
+    let (response, took) = loop {
         id += 1;
         let begun = Instant::now();
-        let answer = insert(&server).json(&json!({ "id": id })).send().await;
-        if answer.status != 201 {
-            break (answer, begun.elapsed());
+        let response = insert(&server).json(&json!({ "id": id })).send().await;
+        if response.status != 201 {
+            break (response, begun.elapsed());
         }
-        assert!(id < 1000, "nothing waits for a standby");
+        assert!(id < 1000, "no commit waits for a standby");
     };
-    assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (504, Some("57014")));
+    assert_eq!((response.status.as_u16(), response.json()["code"].as_str()), (504, Some("57014")));
     assert!(took < Duration::from_secs(60), "{took:?}");
     until_waiting(false).await;
-    // Nor does a client that leaves keep the one connection: not beyond its request's deadline.
+    // A client that disconnects does not keep the connection beyond its request's deadline.
     let mut client = Raw::connect(&server).await;
     let body = json!({ "id": id + 1 }).to_string();
     client
@@ -103,19 +103,19 @@ async fn a_commit_that_waits_for_a_standby_ends_at_the_deadline_and_holds_no_con
     until_waiting(true).await;
     drop(client);
     let read = server.get("/rest/v1/entries?select=id&order=id").apikey(server.service_key());
-    let rows = server.until(SOON, &read, |answer| answer.status == 200).await;
+    let rows = server.until(SOON, &read, |response| response.status == 200).await;
     let all: Vec<_> = (1..=id + 1).map(|id| json!({ "id": id })).collect();
     assert_eq!(rows.json(), json!(all));
     own.sql("alter system reset synchronous_standby_names").await;
     own.sql("select pg_reload_conf()").await;
     let write = insert(&server).json(&json!({ "id": id + 2 }));
-    server.until(SOON, &write, |answer| matches!(answer.status.as_u16(), 201 | 409)).await;
+    server.until(SOON, &write, |response| matches!(response.status.as_u16(), 201 | 409)).await;
     drop(server);
     own.stop().await;
 }
 
 #[tokio::test]
-async fn a_shutdown_in_the_middle_of_a_long_answer_is_no_short_answer() {
+async fn shutdown_does_not_truncate_responses() {
     let project = project();
     let builder = Basalt::builder().project(project.path()).through_proxy().config("database.pool_size", "1");
     let server = DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await;
@@ -124,7 +124,7 @@ async fn a_shutdown_in_the_middle_of_a_long_answer_is_no_short_answer() {
     let whole = list.clone().send().await.expect(200);
     let ids: Vec<_> = (2000..2900).map(|id| json!({ "id": id })).collect();
     let write = insert(&server).header("prefer", "return=representation").json(&json!(ids));
-    // The answer is on its way, and stands still, when the server is told to go down.
+    // The database's response is stalled midway when PostgreSQL shuts down.
     for is_read in [true, false] {
         server.proxy().set(Link::StalledAfter(5_000));
         let request = if is_read { list.clone() } else { write.clone() };
@@ -136,22 +136,22 @@ async fn a_shutdown_in_the_middle_of_a_long_answer_is_no_short_answer() {
         );
         server.database().admin_sql(&end).await;
         server.proxy().set(Link::Up);
-        let answer = asking.await.unwrap();
-        if answer.status == 200 {
-            assert_eq!(answer.body, whole.body);
-        } else if answer.status == 201 {
-            assert_eq!(answer.json().as_array().unwrap().len(), 900);
+        let response = asking.await.unwrap();
+        if response.status == 200 {
+            assert_eq!(response.body, whole.body);
+        } else if response.status == 201 {
+            assert_eq!(response.json().as_array().unwrap().len(), 900);
         } else {
-            assert!(is_refusal(&answer), "{} {}", answer.status, answer.text());
+            assert!(is_refusal(&response), "{} {}", response.status, response.text());
         }
-        let answer = server.until(SOON, &list, |answer| answer.status == 200).await;
-        assert!(matches!(answer.json().as_array().unwrap().len(), 1000 | 1900));
+        let response = server.until(SOON, &list, |response| response.status == 200).await;
+        assert!(matches!(response.json().as_array().unwrap().len(), 1000 | 1900));
     }
 }
 
 /// Needs root and the right to mount, which containers may lack.
 #[tokio::test]
-async fn a_disk_that_fills_up_refuses_writes_with_503_and_goes_on_reading() {
+async fn full_disk_returns_503_for_writes_and_serves_reads() {
     let disk = tempfile::tempdir().unwrap();
     let mut mount = Command::new("mount");
     mount.args(["-t", "tmpfs", "-o", "size=100M,mode=777", "tmpfs"]).arg(disk.path());
@@ -177,14 +177,14 @@ async fn a_disk_that_fills_up_refuses_writes_with_503_and_goes_on_reading() {
     drop(file);
     let rows: Vec<_> = (10..20_000).map(|id| json!({ "id": id })).collect();
     let write = insert(&server).json(&json!(rows));
-    let answer = write.clone().send().await;
+    let response = write.clone().send().await;
     assert_eq!(
-        (answer.status.as_u16(), answer.json()["code"].as_str()),
+        (response.status.as_u16(), response.json()["code"].as_str()),
         (503, Some("53100")),
         "{}",
-        answer.text()
+        response.text()
     );
-    assert!(is_refusal(&answer), "{:?}", answer.headers);
+    assert!(is_refusal(&response), "{:?}", response.headers);
     let read = server.get("/rest/v1/entries?select=id&limit=5").apikey(server.service_key());
     assert_eq!(read.send().await.expect(200).json(), json!([{ "id": 1 }]));
     fs::remove_file(&filler).unwrap();
@@ -194,12 +194,11 @@ async fn a_disk_that_fills_up_refuses_writes_with_503_and_goes_on_reading() {
     cluster.admin_sql(&format!("drop tablespace {space}")).await;
 }
 
-/// PostgreSQL cannot go on without its log of changes: it ends, again and again, until there is room. Needs root and the
-/// right to mount.
+/// Without space for its WAL, PostgreSQL exits repeatedly until there is some. Needs root and permission to mount.
 #[tokio::test]
-async fn a_disk_that_is_too_small_for_the_log_of_changes_loses_none() {
+async fn full_wal_disk_loses_no_acknowledged_write() {
     let project = changeable_project();
-    // PostgreSQL has a lot to say about it.
+    // PostgreSQL logs many lines.
     let mut server = Basalt::builder().embedded().project(project.path()).expect_log("").start().await;
     server.stop().await;
     let disk = tempfile::tempdir().unwrap();
@@ -229,13 +228,13 @@ async fn a_disk_that_is_too_small_for_the_log_of_changes_loses_none() {
         end loop; end $$";
     let write = server.post("/rest/v1/rpc/administer").apikey(server.service_key());
     let write = write.json(&json!({ "statements": changes }));
-    let refused = server.until(SOON, &write, |answer| answer.status != 204).await;
+    let refused = server.until(SOON, &write, |response| response.status != 204).await;
     assert!(is_refusal(&refused), "{} {}", refused.status, refused.text());
     let ready = server.get("/ready");
-    server.until(SOON, &ready, |answer| answer.status == 503).await;
+    server.until(SOON, &ready, |response| response.status == 503).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     fs::remove_file(&filler).unwrap();
-    server.until(SOON, &ready, |answer| answer.status == 200).await;
+    server.until(SOON, &ready, |response| response.status == 200).await;
     load.until_acknowledged(100).await;
     let outcome = load.finish().await;
     println!("{} acknowledged, {} refused", outcome.acknowledged.len(), outcome.refused);
@@ -244,11 +243,11 @@ async fn a_disk_that_is_too_small_for_the_log_of_changes_loses_none() {
     let lost: Vec<_> = outcome.acknowledged.difference(&stored).collect();
     assert!(lost.is_empty(), "acknowledged and not stored: {lost:?}");
     assert!(!server.log().iter().any(|line| line.raw.contains("panicked")));
-    // Before the disk goes.
+    // Stop before the disk is unmounted.
     server.stop().await;
 }
 
-/// PostgreSQL does not run as root, and wants its folders for itself.
+/// Gives a folder to PostgreSQL's user, with mode 0700.
 async fn own(folder: &Path, server: &Basalt) {
     let data = server.database().admin_sql("select current_setting('data_directory')").await;
     assert!(
@@ -266,7 +265,7 @@ pub(crate) struct Unmount<'a>(pub(crate) &'a Path);
 
 impl Drop for Unmount<'_> {
     fn drop(&mut self) {
-        // Lazily: files of a test that failed may be open.
+        // Lazy unmount: a failed test may have open files.
         assert!(Command::new("umount").arg("-l").arg(self.0).status().unwrap().success());
     }
 }

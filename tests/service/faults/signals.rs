@@ -1,4 +1,4 @@
-//! Signals that end the program, among them SIGHUP of a terminal that closes: PostgreSQL never outlives it.
+//! Signals that end the program, including SIGHUP: PostgreSQL never outlives it.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A state folder that every user can enter, so that PostgreSQL's data lie in it.
+/// A project whose state directory PostgreSQL's user can enter.
 struct Project {
     dir: tempfile::TempDir,
     bin_dir: String,
@@ -53,13 +53,13 @@ impl Project {
         command
     }
 
-    /// A server that is ready, with the reader of its standard error.
+    /// Starts a server, waits until it is ready, and returns it with its standard error.
     fn serve(&self, wrapper: Option<&str>) -> (Child, BufReader<std::process::ChildStderr>) {
         let mut child = self.command(&["serve"], wrapper).spawn().unwrap();
         let mut reader = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        while !said.contains("is ready") {
-            assert!(reader.read_line(&mut said).unwrap() > 0, "it ended: {said}");
+        let mut output = String::new();
+        while !output.contains("is ready") {
+            assert!(reader.read_line(&mut output).unwrap() > 0, "it ended: {output}");
         }
         (child, reader)
     }
@@ -82,7 +82,7 @@ fn signal(child: &Child, signal: Signal) {
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < LIMIT, "not yet: {what}");
+        assert!(begun.elapsed() < LIMIT, "timed out: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -93,13 +93,13 @@ async fn ended(child: &mut Child) -> std::process::ExitStatus {
 }
 
 #[tokio::test]
-async fn postgresql_never_outlives_the_program() {
+async fn postgres_never_outlives_the_program() {
     let project = Project::new().await;
     for ending in [Signal::QUIT, Signal::HUP] {
         let (mut child, stderr) = project.serve(None);
         let postgres = project.postgres().unwrap();
         if ending == Signal::HUP {
-            // The terminal is gone: nothing can be written any more.
+            // The terminal is gone: standard error cannot be written.
             drop(stderr);
         }
         signal(&child, ending);
@@ -108,7 +108,7 @@ async fn postgresql_never_outlives_the_program() {
         assert!(!is_alive(postgres), "{ending:?}");
     }
 
-    // nohup's programs outlive the terminal.
+    // Under nohup the program survives SIGHUP.
     let (mut child, _stderr) = project.serve(Some("nohup"));
     signal(&child, Signal::HUP);
     let health = Request::new(Method::GET, format!("http://127.0.0.1:{}/health", project.port));
@@ -118,7 +118,7 @@ async fn postgresql_never_outlives_the_program() {
     assert!(ended(&mut child).await.success());
     assert!(!is_alive(postgres));
 
-    // At any moment of a start, and while a command runs.
+    // At random moments of a start, and while a command runs.
     for arguments in [&["serve"][..], &["migrate"]] {
         let mut child = project.command(arguments, None).spawn().unwrap();
         let mut postgres = None;

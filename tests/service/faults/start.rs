@@ -1,4 +1,4 @@
-//! A server that cannot start says why and what to do, and exits with an error.
+//! A server that cannot start prints the reason and the remedy, and exits with an error.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use basalt_testkit::{Basalt, Cluster, TestDatabase};
 
-/// Runs the real binary, which has to fail; what it said.
+/// The output of the real binary, which must fail.
 fn refusal(project: &Path, arguments: &[&str], settings: &[(&str, &str)]) -> String {
     let begun = Instant::now();
     let output = Basalt::command(project)
@@ -37,53 +37,54 @@ fn project() -> tempfile::TempDir {
 }
 
 #[tokio::test]
-async fn a_second_server_on_the_same_data_names_the_first() {
+async fn second_server_on_the_same_data_names_the_first() {
     let server = Basalt::builder().embedded().start().await;
     let data = server.state_dir().to_str().unwrap();
-    let said = refusal(project().path(), &["--data", data], &[("BASALT_DATABASE_BIN_DIR", &bin_dir().await)]);
+    let output =
+        refusal(project().path(), &["--data", data], &[("BASALT_DATABASE_BIN_DIR", &bin_dir().await)]);
     assert!(
-        said.contains("another Basalt server")
-            && said.contains(&format!("pid {}", server.pid().as_raw_nonzero())),
-        "{said}"
+        output.contains("another Basalt server")
+            && output.contains(&format!("pid {}", server.pid().as_raw_nonzero())),
+        "{output}"
     );
     server.get("/ready").send().await.expect(200);
 }
 
 #[tokio::test]
-async fn a_taken_port_is_named_with_the_option_that_changes_it() {
+async fn taken_port_error_names_the_option() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let said = refusal(project().path(), &["--port", &port], &[]);
-    assert!(said.contains(&port) && said.contains("--port"), "{said}");
+    let output = refusal(project().path(), &["--port", &port], &[]);
+    assert!(output.contains(&port) && output.contains("--port"), "{output}");
     let bin_dir = bin_dir().await;
-    let said = refusal(project().path(), &["--db-port", &port], &[("BASALT_DATABASE_BIN_DIR", &bin_dir)]);
-    assert!(said.contains(&port) && said.contains("database.port"), "{said}");
+    let output = refusal(project().path(), &["--db-port", &port], &[("BASALT_DATABASE_BIN_DIR", &bin_dir)]);
+    assert!(output.contains(&port) && output.contains("database.port"), "{output}");
 }
 
 #[tokio::test]
-async fn a_database_that_does_not_answer_or_refuses_is_named() {
+async fn unreachable_or_rejecting_database_is_named() {
     let refuse = |url: &str| refusal(project().path(), &[], &[("BASALT_DATABASE_URL", url)]);
-    let nobody = free_port();
-    let said = refuse(&format!("postgresql://a:b@127.0.0.1:{nobody}/postgres"));
-    assert!(said.contains(&nobody.to_string()) && said.contains("does not respond"), "{said}");
+    let free = free_port();
+    let output = refuse(&format!("postgresql://a:b@127.0.0.1:{free}/postgres"));
+    assert!(output.contains(&free.to_string()) && output.contains("does not respond"), "{output}");
 
     let database = TestDatabase::create().await;
     let port = database.cluster().port();
-    let said = refuse(&format!("postgresql://supabase_admin:wrong-password@127.0.0.1:{port}/postgres"));
-    assert!(said.contains("rejects the login") && !said.contains("wrong-password"), "{said}");
-    let said = refuse(&database.url().replace(database.name(), "no_such_database"));
-    assert!(said.contains("no_such_database"), "{said}");
+    let output = refuse(&format!("postgresql://supabase_admin:wrong-password@127.0.0.1:{port}/postgres"));
+    assert!(output.contains("rejects the login") && !output.contains("wrong-password"), "{output}");
+    let output = refuse(&database.url().replace(database.name(), "no_such_database"));
+    assert!(output.contains("no_such_database"), "{output}");
 }
 
 #[tokio::test]
-async fn a_bin_dir_without_postgres_is_named() {
-    let said = refusal(project().path(), &[], &[("BASALT_DATABASE_BIN_DIR", "/nowhere")]);
-    assert!(said.contains("database.bin_dir") && said.contains("/nowhere"), "{said}");
+async fn bin_dir_without_postgres_is_named() {
+    let output = refusal(project().path(), &[], &[("BASALT_DATABASE_BIN_DIR", "/nowhere")]);
+    assert!(output.contains("database.bin_dir") && output.contains("/nowhere"), "{output}");
 }
 
 /// Needs root and the right to mount, which containers may lack.
 #[tokio::test]
-async fn a_full_disk_is_named() {
+async fn full_disk_is_named() {
     let folder = project();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let state = folder.path().join("state");
@@ -113,7 +114,7 @@ async fn bin_dir() -> String {
 }
 
 #[tokio::test]
-async fn a_database_that_cannot_be_used_is_named_with_what_to_do() {
+async fn unusable_database_error_names_the_remedy() {
     let database = TestDatabase::create().await;
     let (name, port) = (database.name().to_owned(), database.cluster().port());
     database.admin_sql(&format!("create role frail_{name} login password 'frail'")).await;
@@ -124,22 +125,22 @@ async fn a_database_that_cannot_be_used_is_named_with_what_to_do() {
         (url(&format!("frail_{name}"), port), "requires a password, and the URL has none"),
         (url("a:b", free_port()), "check host and port"),
     ] {
-        let said = refusal(project().path(), &[], &[("BASALT_DATABASE_URL", &url)]);
-        assert!(said.contains(expected) && said.contains("127.0.0.1:"), "{said}");
-        assert!(said.matches("SQLSTATE").count() <= 1, "told once: {said}");
+        let output = refusal(project().path(), &[], &[("BASALT_DATABASE_URL", &url)]);
+        assert!(output.contains(expected) && output.contains("127.0.0.1:"), "{output}");
+        assert!(output.matches("SQLSTATE").count() <= 1, "the SQLSTATE is repeated: {output}");
     }
     database.admin_sql(&format!("drop role frail_{name}")).await;
 }
 
 #[tokio::test]
-async fn database_of_a_newer_release_is_refused_unchanged() {
+async fn database_of_a_newer_release_is_rejected_unchanged() {
     let project = project();
     let cluster = Cluster::get().await;
     let database = cluster.database(project.path()).await;
     let newer = "insert into basalt.system_migrations (service, version, name, checksum)
         values ('auth', 9001, 'from_the_future', 'x'), ('crystal', 1, 'new_service', 'y')";
     database.admin_sql(newer).await;
-    // A start of this release would set these again.
+    // A start of this release would restore these.
     database.admin_sql("update basalt.system_migrations set checksum = 'old' where version = 0").await;
     database.admin_sql("drop event trigger pgrst_ddl_watch").await;
     let state = "select md5(string_agg(m::text, ',' order by service, version)) || (select count(*) from pg_event_trigger)

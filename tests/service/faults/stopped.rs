@@ -1,5 +1,4 @@
-//! Processes that stand still (SIGSTOP: a debugger, a frozen disk, a paused machine) and a server that is told to go while
-//! it has a lot to do.
+//! Frozen processes (SIGSTOP, as from a debugger or a paused machine), and a shutdown under load.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use crate::overload::start;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// A process that SIGSTOP holds until this is dropped.
+/// A process stopped by SIGSTOP until this is dropped.
 struct Paused(Pid);
 
 impl Paused {
@@ -24,7 +23,7 @@ impl Paused {
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        // It may have been killed meanwhile.
+        // The process may have been killed meanwhile.
         let _gone = kill_process(self.0, Signal::CONT);
     }
 }
@@ -38,7 +37,7 @@ async fn backend_of(server: &Basalt, login: &str) -> Pid {
 }
 
 #[tokio::test]
-async fn a_backend_that_stands_still_costs_its_request_and_no_other() {
+async fn frozen_backend_fails_only_its_request() {
     let server = start(&[("database.pool_size", "1"), ("rest.timeout", "3")]).await;
     for text in DATABASE_AWAY.into_iter().chain(["the deadline passed before the database answered"]) {
         server.expect_log(text);
@@ -49,28 +48,28 @@ async fn a_backend_that_stands_still_costs_its_request_and_no_other() {
         let still = Paused::new(backend_of(&server, "authenticator").await);
         let request = if is_read { read.clone() } else { insert(&server).json(&json!({ "id": id })) };
         let begun = Instant::now();
-        let answer = request.send().await;
-        assert_eq!(answer.status, 504, "{}", answer.text());
+        let response = request.send().await;
+        assert_eq!(response.status, 504, "{}", response.text());
         assert!((2..60).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
-        // Another backend, though the pool is for one.
-        server.until(SOON, &read, |answer| answer.status == 200).await;
+        // The pool opens another backend, although its size is one.
+        server.until(SOON, &read, |response| response.status == 200).await;
         insert(&server).json(&json!({ "id": id + 10 })).send().await.expect(201);
         drop(still);
     }
-    // Not ready for as long as nothing else is tried, and that is not long.
+    // The server is not ready until the next attempt, which follows soon.
     let still = Paused::new(backend_of(&server, "authenticator").await);
     let ready = server.get("/ready");
-    server.until(SOON, &ready, |answer| answer.status == 503).await;
-    server.until(SOON, &ready, |answer| answer.status == 200).await;
+    server.until(SOON, &ready, |response| response.status == 503).await;
+    server.until(SOON, &ready, |response| response.status == 200).await;
     drop(still);
     let rows = read.send().await.expect(200).json();
     let ids: Vec<i64> = rows.as_array().unwrap().iter().map(|row| row["id"].as_i64().unwrap()).collect();
-    // Of the write that was given up it is not known.
+    // The abandoned write may have been committed.
     assert!(matches!(ids.as_slice(), [2, 11, 12] | [11, 12]), "{ids:?}");
 }
 
 #[tokio::test]
-async fn a_postmaster_that_stands_still_keeps_newcomers_out_and_no_one_else() {
+async fn frozen_postmaster_blocks_only_new_connections() {
     let project = project();
     let builder = Basalt::builder().embedded().project(project.path()).config("database.pool_timeout", "1s");
     let server = DATABASE_AWAY.iter().fold(builder, |builder, text| builder.expect_log(text)).start().await;
@@ -84,19 +83,24 @@ async fn a_postmaster_that_stands_still_keeps_newcomers_out_and_no_one_else() {
     server.get("/ready").send().await.expect(200);
     let crowd = futures_util::future::join_all((0..40).map(|_| read.clone().send()));
     let begun = Instant::now();
-    for answer in crowd.await {
-        assert!(matches!(answer.status.as_u16(), 200 | 503 | 504), "{} {}", answer.status, answer.text());
+    for response in crowd.await {
+        assert!(
+            matches!(response.status.as_u16(), 200 | 503 | 504),
+            "{} {}",
+            response.status,
+            response.text()
+        );
     }
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     drop(still);
-    for answer in futures_util::future::join_all((0..40).map(|_| read.clone().send())).await {
-        answer.expect(200);
+    for response in futures_util::future::join_all((0..40).map(|_| read.clone().send())).await {
+        response.expect(200);
     }
     assert_eq!(stored(&server).await, (0..20).collect());
 }
 
 #[tokio::test]
-async fn a_server_told_to_go_answers_what_it_took_and_loses_nothing() {
+async fn shutdown_finishes_accepted_requests() {
     let project = project();
     let mut server = Basalt::builder().embedded().project(project.path()).start().await;
     let (mut acknowledged, mut unanswered) = (std::collections::BTreeSet::new(), 0);
@@ -111,8 +115,8 @@ async fn a_server_told_to_go_answers_what_it_took_and_loses_nothing() {
         let outcome = load.finish().await;
         acknowledged.extend(outcome.acknowledged);
         unanswered += outcome.unanswered;
-        // What it did it also said, and the other way round.
+        // Stored and acknowledged writes are identical.
         assert_eq!(stored(&server).await, acknowledged);
     }
-    println!("{} writes, {unanswered} found nobody", acknowledged.len());
+    println!("{} writes, {unanswered} without a response", acknowledged.len());
 }

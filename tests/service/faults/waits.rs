@@ -1,4 +1,4 @@
-//! Waiting inside the database: for a connection, for a lock, for a statement, for a changing table.
+//! Waiting for the database: connections, locks, statements, DDL.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,31 +15,31 @@ fn nap(server: &Basalt, seconds: f64) -> basalt_testkit::Request {
 }
 
 #[tokio::test]
-async fn those_who_wait_for_a_connection_are_told_in_time() {
+async fn waiting_for_a_connection_times_out_with_504() {
     let server = start(&[("database.pool_size", "2"), ("database.pool_timeout", "1s")]).await;
     server.expect_log("no database connection became free in time");
     let held = hold(&server).await;
     let waiters = async {
         until_lingering(&server, 2).await;
         let writes = (0..20).map(|id| insert(&server).json(&json!({ "id": id })).send());
-        for answer in futures_util::future::join_all(writes).await {
-            assert_eq!(answer.status, 504, "{}", answer.text());
+        for response in futures_util::future::join_all(writes).await {
+            assert_eq!(response.status, 504, "{}", response.text());
             let message = "Timed out acquiring connection from connection pool.";
             let body = json!({ "code": "PGRST003", "details": null, "hint": null, "message": message });
-            assert_eq!(answer.json(), body);
+            assert_eq!(response.json(), body);
         }
-        // They were told while the others had the connections.
+        // They got their responses while the connections were still held.
         drop(held);
     };
     let (first, second, ()) = tokio::join!(linger(&server).send(), linger(&server).send(), waiters);
     assert_eq!((first.status.as_u16(), second.status.as_u16()), (204, 204));
-    assert!(stored(&server).await.is_empty(), "refused is not done");
+    assert!(stored(&server).await.is_empty(), "a rejected write has no effect");
     insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);
 }
 
 #[tokio::test]
-async fn the_roles_timeouts_hold_and_are_its_callers_to_see() {
-    // Roles belong to the cluster, and what they bring is read when a server starts.
+async fn role_timeouts_apply_and_are_reported() {
+    // Roles are cluster-wide; the server reads their settings at startup.
     let role = "faults_hasty";
     let elsewhere = TestDatabase::create().await;
     let made = format!(
@@ -55,11 +55,11 @@ async fn the_roles_timeouts_hold_and_are_its_callers_to_see() {
     );
     server.sql(&granted).await;
     let token = server.token_of(role);
-    let check = |answer: basalt_testkit::Response, code: &str, message: &str| {
-        assert_eq!(answer.status, 500, "{}", answer.text());
-        assert_eq!((&answer.json()["code"], &answer.json()["message"]), (&json!(code), &json!(message)));
-        assert_eq!(answer.json()["hint"], Value::Null);
-        assert_eq!(answer.header("proxy-status"), format!("PostgREST; error={code}"));
+    let check = |response: basalt_testkit::Response, code: &str, message: &str| {
+        assert_eq!(response.status, 500, "{}", response.text());
+        assert_eq!((&response.json()["code"], &response.json()["message"]), (&json!(code), &json!(message)));
+        assert_eq!(response.json()["hint"], Value::Null);
+        assert_eq!(response.header("proxy-status"), format!("PostgREST; error={code}"));
     };
 
     let slow = nap(&server, 20.0).bearer(&token).send().await;
@@ -69,7 +69,7 @@ async fn the_roles_timeouts_hold_and_are_its_callers_to_see() {
     let kept_out = write.json(&json!({ "changes": 1 })).send().await;
     check(kept_out, "55P03", "canceling statement due to lock timeout");
     drop(held);
-    // The one connection is as good as new, for the next role too.
+    // The connection has no leftover timeouts, also for another role.
     nap(&server, 1.2).send().await.expect(204);
     let read = server.get("/rest/v1/entries?select=id,changes").apikey(server.service_key()).bearer(&token);
     assert_eq!(read.send().await.expect(200).json(), json!([{ "id": 1, "changes": 0 }]));
@@ -77,7 +77,7 @@ async fn the_roles_timeouts_hold_and_are_its_callers_to_see() {
 }
 
 #[tokio::test]
-async fn a_changing_table_fails_no_request() {
+async fn table_changes_fail_no_request() {
     let server = start(&[]).await;
     let load = Load::start(&server, 8, 0);
     for round in 0..10 {
@@ -89,11 +89,11 @@ async fn a_changing_table_fails_no_request() {
         let change = format!("alter table public.entries {change} extra_{round}{rest}");
         let defaultless = format!("alter table public.entries alter column extra_{round} drop default");
         server.sql(&format!("{defaultless}; {change}")).await;
-        // Every connection of the pool has prepared this one before the change.
+        // Every pool connection prepared this statement before the change.
         let reads =
             (0..16).map(|_| server.get("/rest/v1/entries?id=eq.1").apikey(server.service_key()).send());
-        for answer in futures_util::future::join_all(reads).await {
-            assert_eq!(answer.status, 200, "{}", answer.text());
+        for response in futures_util::future::join_all(reads).await {
+            assert_eq!(response.status, 200, "{}", response.text());
         }
     }
     load.until_acknowledged(20).await;
@@ -102,21 +102,21 @@ async fn a_changing_table_fails_no_request() {
     assert_eq!(stored(&server).await, outcome.acknowledged);
 }
 
-/// A function and a view are looked up by name and used by number, with nothing in between that would keep them: what
-/// PostgreSQL then says ("cache lookup failed for function 16714") is no answer for a client.
+/// PostgreSQL looks functions and views up by name and uses them by OID without a lock in between; its error ("cache lookup failed
+/// for function 16714") must not reach clients.
 #[tokio::test]
-async fn what_is_made_anew_all_the_time_is_always_there() {
-    make_anew(100).await;
+async fn replacing_functions_and_views_fails_no_request() {
+    replace_repeatedly(100).await;
 }
 
 #[tokio::test]
 #[ignore = "cargo xtask nightly: sixteen clients at full speed"]
-async fn what_is_made_anew_four_hundred_times_is_always_there() {
-    make_anew(400).await;
+async fn four_hundred_replacements_fail_no_request() {
+    replace_repeatedly(400).await;
 }
 
-#[expect(clippy::print_stdout, reason = "the test's output is where the figures belong")]
-async fn make_anew(times: u32) {
+#[expect(clippy::print_stdout, reason = "the test reports its figures")]
+async fn replace_repeatedly(times: u32) {
     let server = start(&[("database.pool_size", "8")]).await;
     let made = "create function public.steady(n int) returns int language sql stable as 'select n * 2';
         create view public.steady_rows as select 7 as id;
@@ -125,21 +125,21 @@ async fn make_anew(times: u32) {
     server.sql(made).await;
     let call = server.post("/rest/v1/rpc/steady").apikey(server.service_key()).json(&json!({ "n": 21 }));
     let rows = server.get("/rest/v1/steady_rows").apikey(server.service_key());
-    server.until(Duration::from_secs(60), &call, |answer| answer.status == 200).await;
-    server.until(Duration::from_secs(60), &rows, |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &call, |response| response.status == 200).await;
+    server.until(Duration::from_secs(60), &rows, |response| response.status == 200).await;
     let over = AtomicBool::new(false);
     let clients = futures_util::future::join_all((0..16).map(async |number| {
         let (request, expected) =
             if number % 4 == 0 { (&rows, json!([{ "id": 7 }])) } else { (&call, json!(42)) };
         let mut count = 0;
         while !over.load(Ordering::Relaxed) {
-            let answer = request.clone().send().await;
-            assert_eq!((answer.status.as_u16(), answer.json()), (200, expected.clone()), "after {count}");
+            let response = request.clone().send().await;
+            assert_eq!((response.status.as_u16(), response.json()), (200, expected.clone()), "after {count}");
             count += 1;
         }
         count
     }));
-    // Faster than the schema cache follows; each change notifies, too.
+    // Faster than the schema cache reloads; each change also notifies it.
     let anew = format!(
         "do $do$ begin
            for i in 1..{times} loop
@@ -160,7 +160,7 @@ async fn make_anew(times: u32) {
     println!("{} answers, all right; {repeated} requests met a change", counts.iter().sum::<u32>());
 }
 
-/// What the operator of an external PostgreSQL may have set.
+/// Changes a database setting and terminates its sessions.
 async fn alter_database(server: &Basalt, change: &str) {
     let name = server.database().name();
     server.database().admin_sql(&format!("alter database \"{name}\" {change}")).await;
@@ -170,14 +170,14 @@ async fn alter_database(server: &Basalt, change: &str) {
 }
 
 #[tokio::test]
-async fn sessions_that_postgres_ends_for_being_idle_cost_nobody_anything() {
+async fn idle_session_timeout_fails_no_request() {
     let server = start(&[("database.pool_size", "2")]).await;
     for text in DATABASE_AWAY {
         server.expect_log(text);
     }
     alter_database(&server, "set idle_session_timeout = '500ms'").await;
     let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
-    server.until(Duration::from_secs(60), &read, |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &read, |response| response.status == 200).await;
     let requests = async |id: i64| {
         insert(&server).json(&json!({ "id": id })).send().await.expect(201);
         read.clone().send().await.expect(200);
@@ -190,7 +190,7 @@ async fn sessions_that_postgres_ends_for_being_idle_cost_nobody_anything() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-    // Around the moment when it happens.
+    // Around the moment of the timeout.
     for id in 3..13 {
         requests(id).await;
         tokio::time::sleep(Duration::from_millis(494 + (id.unsigned_abs() - 3) * 2)).await;
@@ -199,33 +199,33 @@ async fn sessions_that_postgres_ends_for_being_idle_cost_nobody_anything() {
 }
 
 #[tokio::test]
-async fn a_pool_that_is_larger_than_postgres_allows_works_as_a_smaller_one() {
-    let server = start(&[("database.pool_size", "10")]).await;
+async fn pool_shrinks_to_the_allowed_connections() {
+    let server = start(&[("database.pool_size", "10"), ("database.pool_timeout", "60s")]).await;
     for text in DATABASE_AWAY {
         server.expect_log(text);
     }
-    // Those of superusers, who have the server's own, count but are not refused.
+    // Superuser connections, which the server itself uses, count but are not limited.
     alter_database(&server, "connection limit 5").await;
     let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
-    server.until(Duration::from_secs(60), &read, |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &read, |response| response.status == 200).await;
     let naps = (0..30).map(|_| nap(&server, 0.1).send());
-    for answer in futures_util::future::join_all(naps).await {
-        assert_eq!(answer.status, 204, "{}", answer.text());
+    for response in futures_util::future::join_all(naps).await {
+        assert_eq!(response.status, 204, "{}", response.text());
     }
-    // None at all is an outage, told at once.
+    // No connections at all is an outage, reported at once.
     alter_database(&server, "connection limit 0").await;
     let begun = Instant::now();
-    let answer = read.clone().send().await;
-    assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (503, Some("PGRST000")));
-    assert!(answer.text().contains("too many connections") && is_refusal(&answer), "{}", answer.text());
-    // And not after the ten seconds that a connection is waited for.
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    let response = read.clone().send().await;
+    assert_eq!((response.status.as_u16(), response.json()["code"].as_str()), (503, Some("PGRST000")));
+    assert!(response.text().contains("too many connections") && is_refusal(&response), "{}", response.text());
+    // Well before the pool timeout of 60 s.
+    assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
     alter_database(&server, "connection limit -1").await;
-    server.until(Duration::from_secs(60), &read, |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &read, |response| response.status == 200).await;
 }
 
 #[tokio::test]
-async fn a_terminated_backend_costs_reads_nothing_and_writes_a_refusal_at_most() {
+async fn terminated_backend_fails_no_read() {
     let server = start(&[("database.pool_size", "4")]).await;
     for text in DATABASE_AWAY {
         server.expect_log(text);
@@ -238,7 +238,7 @@ async fn a_terminated_backend_costs_reads_nothing_and_writes_a_refusal_at_most()
         server.database().admin_sql(terminate).await;
         for _ in 0..8 {
             let read = server.get("/rest/v1/entries?limit=1").apikey(server.service_key());
-            // Idle connections are looked at before they are used, and a read that was cut off is asked once more.
+            // Idle connections are checked before use, and an interrupted read is retried once.
             assert_eq!(read.send().await.status, 200);
         }
     }
@@ -249,7 +249,7 @@ async fn a_terminated_backend_costs_reads_nothing_and_writes_a_refusal_at_most()
     assert!(lost.is_empty(), "acknowledged and not stored: {lost:?}");
 }
 
-/// Takes one lock, and the other once another session waits for the first, or at once when the other is free.
+/// Takes one lock, and the second once another session waits for the first, or at once if the second is free.
 const CROSS: &str = "create function public.cross() returns int language plpgsql volatile as $$
       begin
         perform pg_advisory_xact_lock(1);
@@ -263,14 +263,14 @@ const CROSS: &str = "create function public.cross() returns int language plpgsql
       end $$;
     grant execute on function public.cross() to service_role;";
 
-/// PostgreSQL ends the session that looks for a deadlock first and is part of one: here never the other side, which does not look.
+/// PostgreSQL aborts the session whose deadlock check runs first: never the other side here, which disables its check.
 #[tokio::test]
-async fn a_read_that_ends_a_deadlock_is_run_again_and_a_write_is_not() {
+async fn deadlocked_read_is_retried_and_write_is_not() {
     let server = start(&[]).await;
     server.sql(CROSS).await;
     let read = server.get("/rest/v1/rpc/cross").apikey(server.service_key());
     let write = server.post("/rest/v1/rpc/cross").apikey(server.service_key());
-    server.until(Duration::from_secs(60), &read, |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &read, |response| response.status == 200).await;
     for (request, status, expected) in [(read, 200, json!(42)), (write.json(&json!({})), 500, json!("40P01"))]
     {
         let before = metric(&server, "basalt_transactions_repeated_total{reason=\"deadlock\"}").await;
@@ -291,10 +291,10 @@ async fn a_read_that_ends_a_deadlock_is_run_again_and_a_write_is_not() {
             }
             request.send().await
         };
-        let (_rows, answer) = tokio::join!(other, asked);
-        assert_eq!(answer.status, status, "{}", answer.text());
-        let told = answer.json();
-        assert_eq!(if status == 200 { &told } else { &told["code"] }, &expected);
+        let (_rows, response) = tokio::join!(other, asked);
+        assert_eq!(response.status, status, "{}", response.text());
+        let body = response.json();
+        assert_eq!(if status == 200 { &body } else { &body["code"] }, &expected);
         let repeated =
             metric(&server, "basalt_transactions_repeated_total{reason=\"deadlock\"}").await - before;
         assert!((repeated - f64::from(u8::from(status == 200))).abs() < 0.5, "{repeated}");

@@ -1,6 +1,5 @@
-//! Clients that watch row changes while a part goes away. They do what the app does: read everything once they have joined, and
-//! follow what they are told; they join again when they are told to. In the end they know what is stored, and within one
-//! subscription nothing came twice.
+//! Realtime subscribers during faults. Like the app, they read everything after joining, apply changes, and rejoin when told to.
+//! In the end their state equals the stored rows, and no change arrives twice within one subscription.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -18,29 +17,29 @@ use crate::own::OwnPostgres;
 const TOPIC: &str = "realtime:entries";
 const FAR: u32 = 4_102_444_800;
 const SOON: Duration = Duration::from_secs(60);
-/// What realtime may log besides while its database is away.
+/// Further expected log lines of realtime while its database is unavailable.
 const STREAM_AWAY: [&str; 2] = ["PostgreSQL ended; restarting it", "row changes cannot be streamed"];
 
 #[derive(Debug, Default)]
 struct Known {
     rows: BTreeSet<i64>,
-    /// Told of since the last join.
-    told: BTreeSet<i64>,
-    /// Of changes, in all.
+    /// Rows received since the last join.
+    received: BTreeSet<i64>,
+    /// The number of changes received.
     told_in_all: usize,
-    /// Joins that were answered ok.
+    /// The number of successful joins.
     joins: usize,
     wrong: Vec<String>,
 }
 
-/// A client that watches until it is dropped.
+/// A subscriber that runs until it is dropped.
 struct Watcher {
     known: Arc<Mutex<Known>>,
     task: JoinHandle<()>,
 }
 
 impl Watcher {
-    /// It has joined, and has read what there was.
+    /// Returns once it has joined and read the existing rows.
     async fn start(server: &Arc<Basalt>, name: &str) -> Self {
         let known = Arc::new(Mutex::new(Known::default()));
         let token = server.token(&json!({ "role": "authenticated", "sub": name, "exp": FAR }));
@@ -48,7 +47,7 @@ impl Watcher {
         let read = read.apikey(server.publishable_key()).bearer(&token);
         let following = follow(Arc::clone(server), token, read, Arc::clone(&known));
         let watcher = Self { known, task: tokio::spawn(following) };
-        watcher.until("it has joined", |known| known.joins > 0).await;
+        watcher.until("the watcher has joined", |known| known.joins > 0).await;
         watcher
     }
 
@@ -60,14 +59,14 @@ impl Watcher {
         let end = Instant::now() + SOON;
         while !self.ask(&is_true) {
             assert!(!self.task.is_finished(), "the watcher has ended");
-            assert!(Instant::now() < end, "not in time: {what}; {:?}", self.ask(|known| known.joins));
+            assert!(Instant::now() < end, "timed out: {what}; {:?}", self.ask(|known| known.joins));
             sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// Waits until it knows what is stored, and checks what it was told.
-    async fn until_it_knows(&self, stored: &BTreeSet<i64>) {
-        self.until("it knows what is stored", |known| known.rows == *stored).await;
+    /// Waits until its rows equal the stored ones, and checks the received changes.
+    async fn until_synchronised(&self, stored: &BTreeSet<i64>) {
+        self.until("the rows equal the stored ones", |known| known.rows == *stored).await;
         let wrong = self.ask(|known| known.wrong.clone());
         assert!(wrong.is_empty(), "{wrong:?}");
     }
@@ -85,11 +84,11 @@ async fn follow(server: Arc<Basalt>, token: String, read: Request, known: Arc<Mu
     loop {
         if let Ok(mut socket) = server.try_websocket(&path).await {
             while join(&mut socket, &token).await {
-                known.lock().unwrap().told.clear();
+                known.lock().unwrap().received.clear();
                 let Some(rows) = read_all(&read).await else { break };
                 {
                     let mut known = known.lock().unwrap();
-                    // What is told from now on is newer than what was read.
+                    // Changes received from here on are newer than the rows read.
                     known.rows = rows;
                     known.joins += 1;
                 }
@@ -102,7 +101,7 @@ async fn follow(server: Arc<Basalt>, token: String, read: Request, known: Arc<Mu
     }
 }
 
-/// Joins until that is answered ok; `false` when the socket has ended.
+/// Joins until it succeeds; `false` if the socket has closed.
 async fn join(socket: &mut WebSocket, token: &str) -> bool {
     let changes = json!([{ "event": "*", "schema": "public", "table": "entries" }]);
     let payload = json!({ "config": { "postgres_changes": changes }, "access_token": token });
@@ -124,9 +123,9 @@ async fn join(socket: &mut WebSocket, token: &str) -> bool {
 async fn read_all(read: &Request) -> Option<BTreeSet<i64>> {
     let end = Instant::now() + SOON;
     while Instant::now() < end {
-        let answer = read.clone().send().await;
-        if answer.status == 200 {
-            let rows = answer.json();
+        let response = read.clone().send().await;
+        if response.status == 200 {
+            let rows = response.json();
             return Some(rows.as_array()?.iter().filter_map(|row| row["id"].as_i64()).collect());
         }
         sleep(Duration::from_millis(50)).await;
@@ -134,7 +133,7 @@ async fn read_all(read: &Request) -> Option<BTreeSet<i64>> {
     None
 }
 
-/// Follows changes; `true` when the client is to join again, `false` when the socket has ended.
+/// Applies changes; `true` if the client must rejoin, `false` if the socket has closed.
 async fn take_changes(socket: &mut WebSocket, known: &Mutex<Known>) -> bool {
     loop {
         let message = match timeout(Duration::from_secs(20), text(socket)).await {
@@ -150,7 +149,7 @@ async fn take_changes(socket: &mut WebSocket, known: &Mutex<Known>) -> bool {
             Some("postgres_changes") => {
                 let id = message[4]["data"]["record"]["id"].as_i64().unwrap();
                 known.told_in_all += 1;
-                if !known.told.insert(id) {
+                if !known.received.insert(id) {
                     known.wrong.push(format!("{id} came twice"));
                 }
                 known.rows.insert(id);
@@ -163,7 +162,7 @@ async fn take_changes(socket: &mut WebSocket, known: &Mutex<Known>) -> bool {
     }
 }
 
-/// The next text message; nothing when the socket has ended.
+/// The next text message; `None` if the socket has closed.
 async fn text(socket: &mut WebSocket) -> Option<Value> {
     match socket.next().await {
         Message::Text(text) => Some(serde_json::from_str(&text).unwrap()),
@@ -172,7 +171,7 @@ async fn text(socket: &mut WebSocket) -> Option<Value> {
 }
 
 #[tokio::test]
-async fn watchers_know_what_is_stored_after_postgres_was_killed() {
+async fn subscribers_resync_after_postgres_is_killed() {
     let project = watched_project();
     let builder = Basalt::builder().embedded().project(project.path()).config("rest.max_rows", "100000");
     let away = DATABASE_AWAY.iter().chain(&STREAM_AWAY);
@@ -189,20 +188,20 @@ async fn watchers_know_what_is_stored_after_postgres_was_killed() {
     let stored = stored(&server).await;
     assert!(outcome.acknowledged.is_subset(&stored));
     for watcher in &watchers {
-        watcher.until_it_knows(&stored).await;
-        watcher.until("it was told to join again", |known| known.joins > 1).await;
+        watcher.until_synchronised(&stored).await;
+        watcher.until("the watcher rejoined", |known| known.joins > 1).await;
     }
-    // Changes flow again.
+    // Changes are delivered again.
     insert(&server).json(&json!({ "id": -1 })).send().await.expect(201);
     for watcher in &watchers {
-        watcher.until("the change after it all", |known| known.told.contains(&-1)).await;
+        watcher.until("the last change", |known| known.received.contains(&-1)).await;
     }
 }
 
 #[tokio::test]
-async fn watchers_know_what_is_stored_after_the_slot_was_lost() {
+async fn subscribers_resync_after_the_slot_is_lost() {
     let project = watched_project();
-    // Segments of 16 MB: a slot that holds back more than one is invalidated by the next checkpoint.
+    // With 16 MB segments, a slot that retains more than one is invalidated by the next checkpoint.
     let own = OwnPostgres::start_with(&[
         ("max_slot_wal_keep_size", "1MB"),
         ("min_wal_size", "32MB"),
@@ -217,14 +216,14 @@ async fn watchers_know_what_is_stored_after_the_slot_was_lost() {
     let watcher = Watcher::start(&server, "ann").await;
     let load = Load::start(&server, 2, 0);
     load.until_acknowledged(50).await;
-    // Ended by an operator.
+    // Terminated by an operator.
     own.sql(
         "select pg_terminate_backend(active_pid, 10000) from pg_replication_slots where active_pid is not null",
     )
     .await;
-    watcher.until("it was told to join again", |known| known.joins > 1).await;
+    watcher.until("the watcher rejoined", |known| known.joins > 1).await;
     load.until_acknowledged(50).await;
-    // Invalidated: more is written between two checkpoints than a slot may hold back.
+    // Invalidated: more WAL is written between two checkpoints than a slot may retain.
     own.sql("create table public.bulk (text text)").await;
     let joins = watcher.ask(|known| known.joins);
     let end = Instant::now() + SOON;
@@ -238,13 +237,13 @@ async fn watchers_know_what_is_stored_after_the_slot_was_lost() {
     load.until_acknowledged(50).await;
     let outcome = load.stop().await;
     assert!(outcome.wrong.is_empty(), "{:?}", outcome.wrong);
-    watcher.until_it_knows(&stored(&server).await).await;
+    watcher.until_synchronised(&stored(&server).await).await;
     insert(&server).json(&json!({ "id": -1 })).send().await.expect(201);
-    watcher.until("the change after it all", |known| known.told.contains(&-1)).await;
+    watcher.until("the last change", |known| known.received.contains(&-1)).await;
     assert_eq!(
         own.sql("select count(*) from pg_replication_slots").await.unwrap(),
         "1",
-        "old slots are gone"
+        "old slots are dropped"
     );
     drop(watcher);
     drop(server);
@@ -252,14 +251,14 @@ async fn watchers_know_what_is_stored_after_the_slot_was_lost() {
 }
 
 #[tokio::test]
-async fn without_logical_replication_the_start_and_joins_say_so_and_all_else_works() {
+async fn without_logical_replication_only_row_changes_fail() {
     let project = project();
     let own = OwnPostgres::start_with(&[("wal_level", "replica")]).await;
     let server = Arc::new(own.server(project.path(), &[]).await);
     server.expect_log("row changes cannot be streamed");
     server.wait_for_log("row changes cannot be streamed").await;
-    let told = server.log().iter().any(|line| line.raw.contains("set wal_level = logical"));
-    assert!(told, "the log says what to do");
+    let received = server.log().iter().any(|line| line.raw.contains("set wal_level = logical"));
+    assert!(received, "the log names the remedy");
     let path = format!("/realtime/v1/websocket?apikey={}&vsn=2.0.0", server.publishable_key());
     let (mut one, mut two) = (server.websocket(&path).await, server.websocket(&path).await);
     let ask = async |socket: &mut WebSocket, topic: &str, event: &str, payload: Value| {
@@ -272,7 +271,7 @@ async fn without_logical_replication_the_start_and_joins_say_so_and_all_else_wor
     let reason = refused[4]["response"]["reason"].as_str().unwrap().to_owned();
     assert!(reason.starts_with("UnableToSubscribeToPostgres: Row changes cannot be streamed"), "{reason}");
     assert!(reason.contains("wal_level = logical"), "{reason}");
-    // One that wants to hear when messages of the database come is not told that they do.
+    // A client that requests system messages gets no confirmation.
     let config = json!({ "config": { "broadcast": { "replication_ready": true } } });
     assert_eq!(ask(&mut one, "realtime:room", "phx_join", config.clone()).await[4]["status"], "ok");
     assert_eq!(ask(&mut two, "realtime:room", "phx_join", config).await[4]["status"], "ok");
@@ -288,16 +287,16 @@ async fn without_logical_replication_the_start_and_joins_say_so_and_all_else_wor
 }
 
 #[tokio::test]
-async fn a_watcher_that_takes_nothing_is_closed_and_the_others_are_told_everything() {
+async fn unresponsive_subscriber_is_closed_others_miss_nothing() {
     let project = watched_project();
     let builder = Basalt::builder().project(project.path()).config("rest.max_rows", "100000");
     let server = Arc::new(builder.start().await);
     let watcher = Watcher::start(&server, "ann").await;
     let path = format!("/realtime/v1/websocket?apikey={}&vsn=2.0.0", server.publishable_key());
-    let mut deaf = server.websocket(&path).await;
+    let mut unresponsive = server.websocket(&path).await;
     let token = server.token(&json!({ "role": "authenticated", "sub": "deaf", "exp": FAR }));
-    assert!(join(&mut deaf, &token).await);
-    // Several times what waits for a socket, and what its connection holds besides.
+    assert!(join(&mut unresponsive, &token).await);
+    // Several times the socket's queue and the connection's buffers.
     let mut written = 0;
     let end = Instant::now() + SOON;
     loop {
@@ -314,17 +313,20 @@ async fn a_watcher_that_takes_nothing_is_closed_and_the_others_are_told_everythi
         if metric(&server, line).await >= 1.0 {
             break;
         }
-        assert!(Instant::now() < end, "the deaf one is still there after {written} changes");
+        assert!(
+            Instant::now() < end,
+            "the unresponsive subscriber is still connected after {written} changes"
+        );
     }
-    watcher.until_it_knows(&stored(&server).await).await;
+    watcher.until_synchronised(&stored(&server).await).await;
     assert_eq!(watcher.ask(|known| known.joins), 1);
-    drop(deaf);
-    // Who comes back reads what it has missed.
-    Watcher::start(&server, "deaf").await.until_it_knows(&stored(&server).await).await;
+    drop(unresponsive);
+    // After reconnecting it reads what it missed.
+    Watcher::start(&server, "deaf").await.until_synchronised(&stored(&server).await).await;
 }
 
 #[tokio::test]
-async fn ten_thousand_joins_at_once_are_answered_and_each_is_told_of_the_next_change_once() {
+async fn ten_thousand_joins_each_get_the_next_change_once() {
     const SOCKETS: usize = 100;
     const CHANNELS: usize = 100;
     let project = watched_project();
@@ -358,23 +360,23 @@ async fn ten_thousand_joins_at_once_are_answered_and_each_is_told_of_the_next_ch
     println!("{} joins in {:?}", SOCKETS * CHANNELS, begun.elapsed());
     insert(&server).json(&json!({ "id": 1 })).send().await.expect(201);
     insert(&server).json(&json!({ "id": 2 })).send().await.expect(201);
-    let told = sockets.into_iter().map(|mut socket| async move {
-        let mut told = BTreeSet::new();
+    let received = sockets.into_iter().map(|mut socket| async move {
+        let mut received = BTreeSet::new();
         for _ in 0..2 * CHANNELS {
             let message = text(&mut socket).await.unwrap();
             assert_eq!(message[3], "postgres_changes", "{message}");
             let id = message[4]["data"]["record"]["id"].as_i64().unwrap();
-            assert!(told.insert((message[2].as_str().unwrap().to_owned(), id)), "twice: {message}");
+            assert!(received.insert((message[2].as_str().unwrap().to_owned(), id)), "twice: {message}");
         }
-        told.len()
+        received.len()
     });
-    let told: usize = futures_util::future::join_all(told).await.into_iter().sum();
-    assert_eq!(told, 2 * SOCKETS * CHANNELS);
-    println!("told after {:?}", begun.elapsed());
+    let received: usize = futures_util::future::join_all(received).await.into_iter().sum();
+    assert_eq!(received, 2 * SOCKETS * CHANNELS);
+    println!("delivered after {:?}", begun.elapsed());
 }
 
 #[tokio::test]
-async fn a_server_of_realtime_alone_tells_of_changes_that_others_write() {
+async fn realtime_only_server_delivers_changes_of_others() {
     let project = watched_project();
     let all = Arc::new(Basalt::builder().project(project.path()).start().await);
     let builder = Basalt::builder().only("realtime").project(project.path());

@@ -1,5 +1,4 @@
-//! What was asked, what came of it, and what was done to the server meanwhile. Printed when the test is over, however it
-//! ends: one failure must not hide the others.
+//! Counts requests, outcomes and injected faults. Printed on drop, so that one failure does not hide the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,14 +10,14 @@ use serde_json::Value;
 
 use crate::load::is_refusal;
 
-/// Complaints that are kept word for word; the others are counted.
+/// The number of complaints kept as text; further ones are only counted.
 const KEPT: usize = 20;
 
-/// What became of one request.
+/// The outcome of one request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Right,
-    /// 503 or 504: the database is away. A write may have happened all the same.
+    /// 503 or 504: the database is unavailable. A write may have been committed anyway.
     PutOff,
     Wrong,
 }
@@ -31,13 +30,13 @@ struct Kind {
     slowest: Duration,
 }
 
-/// What was acknowledged, and what may have happened without that.
+/// Acknowledged writes, and writes that may have been committed.
 #[derive(Default)]
 pub(crate) struct Acknowledged {
     pub(crate) batches: BTreeSet<i64>,
-    /// Per row that is updated: the value acknowledged last, and the one sent last.
+    /// Per updated row: the last acknowledged value, and the last sent value.
     pub(crate) changes: BTreeMap<i64, (i64, i64)>,
-    /// Per counter: how often it was certainly counted up, and how often it may have been on top of that.
+    /// Per counter: acknowledged increments, and further possible ones.
     pub(crate) bumps: BTreeMap<i64, (i64, i64)>,
 }
 
@@ -76,35 +75,35 @@ impl Tally {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// Judges the answer to a request of this kind that was sent at `begun`; `check` looks at the body of one with
-    /// `status` (null when it has none).
+    /// Records the response to a request of this kind sent at `begun`; `check` tests the body of a response with
+    /// `status` (null if it has no body).
     pub(crate) async fn judge(
         &self,
         kind: &'static str,
         begun: Instant,
-        answer: Result<Response, String>,
+        response: Result<Response, String>,
         status: u16,
         check: impl FnOnce(&Value) -> bool,
     ) -> Verdict {
-        let complaint = match &answer {
-            Ok(answer) if is_refusal(answer) => {
-                let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let complaint = match &response {
+            Ok(response) if is_refusal(response) => {
+                let body: Value = serde_json::from_slice(&response.body).unwrap_or_default();
                 let reason =
-                    format!("{} {}", answer.status.as_u16(), body["code"].as_str().unwrap_or_default());
+                    format!("{} {}", response.status.as_u16(), body["code"].as_str().unwrap_or_default());
                 self.note(kind, begun, |kind| *kind.put_off.entry(reason).or_default() += 1);
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 return Verdict::PutOff;
             }
-            Ok(answer) => {
-                let body = match answer.body.as_ref() {
+            Ok(response) => {
+                let body = match response.body.as_ref() {
                     [] => Some(Value::Null),
                     body => serde_json::from_slice(body).ok(),
                 };
-                if answer.status == status && body.as_ref().is_some_and(check) {
+                if response.status == status && body.as_ref().is_some_and(check) {
                     self.note(kind, begun, |kind| kind.right += 1);
                     return Verdict::Right;
                 }
-                format!("{kind}: {} {}", answer.status, answer.text())
+                format!("{kind}: {} {}", response.status, response.text())
             }
             Err(error) => format!("{kind}: no answer: {error}"),
         };
@@ -119,7 +118,7 @@ impl Tally {
         count(kind);
     }
 
-    /// A wrong answer.
+    /// Records a wrong response.
     pub(crate) fn complain(&self, text: String) {
         let mut counts = self.counts();
         counts.wrong += 1;
@@ -128,7 +127,7 @@ impl Tally {
         }
     }
 
-    /// Something was done to the server.
+    /// Records an injected fault.
     pub(crate) fn harm(&self, what: &'static str) {
         *self.counts().faults.entry(what).or_default() += 1;
     }
@@ -145,28 +144,28 @@ impl Tally {
         self.counts().memory_kilobytes.clone()
     }
 
-    /// Since the load began.
+    /// Seconds since the start.
     pub(crate) fn seconds(&self) -> u64 {
         self.begun.elapsed().as_secs()
     }
 
-    /// One of the figures at the end: what it is, and what is wrong about it.
+    /// Records a result and its faults.
     pub(crate) fn find(&self, figure: impl Into<String>, faults: impl IntoIterator<Item = String>) {
         let mut counts = self.counts();
         counts.findings.push(figure.into());
         counts.complaints.extend(faults);
     }
 
-    /// Kinds of requests that were answered less than once a second: a server that only ever refuses is never wrong. Their
-    /// share says little, because refusals are quick, and a client that is refused asks again.
+    /// Kinds of requests with less than one success per second: a server that only returns errors would otherwise pass. Their
+    /// share means little, because errors are fast and clients retry.
     pub(crate) fn neglected(&self, kinds: &[&'static str]) -> Vec<String> {
         let (seconds, counts) = (self.seconds(), self.counts());
         let neglected =
             kinds.iter().filter(|name| counts.kinds.get(*name).is_none_or(|kind| kind.right < seconds));
-        neglected.map(|name| format!("{name}: hardly ever answered")).collect()
+        neglected.map(|name| format!("{name}: rarely succeeded")).collect()
     }
 
-    /// The longest time a client waited for an answer.
+    /// The longest response time.
     pub(crate) fn slowest(&self) -> Duration {
         self.counts().kinds.values().map(|kind| kind.slowest).max().unwrap_or_default()
     }
@@ -181,7 +180,7 @@ impl Tally {
 }
 
 impl Drop for Tally {
-    #[expect(clippy::print_stdout, reason = "the figures are what the long run is for")]
+    #[expect(clippy::print_stdout, reason = "the test reports its results")]
     fn drop(&mut self) {
         let elapsed = self.seconds();
         let counts = self.counts();

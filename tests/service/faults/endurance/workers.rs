@@ -1,4 +1,4 @@
-//! Clients that know what they have to be told.
+//! Clients that know the expected content of each response.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use tokio::net::TcpStream;
 
 use super::tally::{Tally, Verdict};
 
-/// Rows of one bulk insert.
+/// The rows of one bulk insert.
 pub(super) const BATCH_ROWS: i64 = 50;
-/// Rows with ids from 1 that the updaters have for their own.
+/// The rows owned by the updaters, with ids from 1.
 pub(super) const UPDATED: [i64; 6] = [1, 2, 3, 4, 5, 6];
 
-/// One of them.
+/// One client.
 #[derive(Clone)]
 pub(super) struct Worker {
     pub(super) tally: Arc<Tally>,
@@ -48,11 +48,11 @@ impl Worker {
         check: impl FnOnce(&Value) -> bool,
     ) -> Verdict {
         let begun = Instant::now();
-        let answer = request.try_send().await;
-        self.tally.judge(kind, begun, answer, status, check).await
+        let response = request.try_send().await;
+        self.tally.judge(kind, begun, response, status, check).await
     }
 
-    /// Reads lists, rows whose columns change under the read, a page with its count, and a view that is made anew.
+    /// Reads lists, rows whose columns change concurrently, a page with its count, and a view that is replaced.
     pub(super) async fn read(self) {
         for turn in self.number.. {
             if self.tally.is_over() {
@@ -73,25 +73,25 @@ impl Worker {
                         .get("/owners?select=name&order=id&limit=5&offset=5")
                         .header("prefer", "count=exact");
                     let begun = Instant::now();
-                    let answer = page.try_send().await;
-                    let ranges = |answer: &Response| answer.header("content-range") == "5-9/20";
-                    let is_counted = answer.as_ref().is_ok_and(ranges);
+                    let response = page.try_send().await;
+                    let ranges = |response: &Response| response.header("content-range") == "5-9/20";
+                    let is_counted = response.as_ref().is_ok_and(ranges);
                     let expected: Vec<_> =
                         (6..=10).map(|n| json!({ "name": format!("owner {n}") })).collect();
                     let check = |rows: &Value| is_counted && *rows == json!(expected);
-                    self.tally.judge("counted page", begun, answer, 206, check).await;
+                    self.tally.judge("counted page", begun, response, 206, check).await;
                 }
                 _ => {
                     let view = self.get("/current_pets?order=id");
                     let expected: Vec<_> =
                         (1..=60).map(|n| json!({ "id": n, "name": format!("pet {n}") })).collect();
-                    self.judge("view made anew", view, 200, |rows| *rows == json!(expected)).await;
+                    self.judge("replaced view", view, 200, |rows| *rows == json!(expected)).await;
                 }
             }
         }
     }
 
-    /// Embeds both ways, while the foreign key and a type among the columns change.
+    /// Embeds in both directions while the foreign key and a column type change.
     pub(super) async fn embed(self) {
         for turn in self.number.. {
             if self.tally.is_over() {
@@ -114,7 +114,7 @@ impl Worker {
         }
     }
 
-    /// Calls a function that is made anew again and again and is always there, and one that comes and goes.
+    /// Calls a function that is replaced repeatedly but always exists, and one that is dropped and recreated.
     pub(super) async fn call(self) {
         for turn in self.number.. {
             if self.tally.is_over() {
@@ -122,23 +122,23 @@ impl Worker {
             }
             if turn % 3 > 0 {
                 let call = self.send(Method::POST, "/rpc/steady", &json!({ "n": turn }));
-                self.judge("function made anew", call, 200, |answer| *answer == turn * 2).await;
+                self.judge("replaced function", call, 200, |response| *response == turn * 2).await;
                 continue;
             }
             let begun = Instant::now();
-            let answer = self.send(Method::POST, "/rpc/answer", &json!({})).try_send().await;
-            // It is not there just now: as the cache knows it, or as PostgreSQL does.
+            let response = self.send(Method::POST, "/rpc/answer", &json!({})).try_send().await;
+            // The function does not exist now, according to the cache or to PostgreSQL.
             let is_gone = |body: &Value| body["code"] == "PGRST202" || body["code"] == "42883";
-            let kind = "function that comes and goes";
-            if matches!(&answer, Ok(answer) if answer.status == 404) {
-                self.tally.judge(kind, begun, answer, 404, is_gone).await;
+            let kind = "dropped and recreated function";
+            if matches!(&response, Ok(response) if response.status == 404) {
+                self.tally.judge(kind, begun, response, 404, is_gone).await;
             } else {
-                self.tally.judge(kind, begun, answer, 200, |answer| *answer == 42).await;
+                self.tally.judge(kind, begun, response, 200, |response| *response == 42).await;
             }
         }
     }
 
-    /// Changes a row of its own and reads the change back with the write.
+    /// Updates its own row and checks the returned representation.
     pub(super) async fn update(self) {
         let id = self.number;
         for change in 1.. {
@@ -156,15 +156,15 @@ impl Worker {
         }
     }
 
-    /// Counts up: once for each acknowledgement, whatever was tried again behind it.
+    /// Increments a counter: exactly once per acknowledgement, whatever is retried internally.
     pub(super) async fn bump(self) {
         let id = self.number;
         let mut last = 0;
         while !self.tally.is_over() {
             let call = self.send(Method::POST, "/rpc/bump", &json!({ "counter": id }));
             let mut total = 0;
-            let verdict = self.judge("count", call, 200, |answer| {
-                total = answer.as_i64().unwrap_or_default();
+            let verdict = self.judge("count", call, 200, |response| {
+                total = response.as_i64().unwrap_or_default();
                 total > last
             });
             let verdict = verdict.await;
@@ -176,13 +176,13 @@ impl Worker {
         }
     }
 
-    /// Writes many rows at once, which are all there afterwards or none.
+    /// Inserts many rows at once; afterwards all of them or none exist.
     pub(super) async fn bulk(self) {
         for turn in 0.. {
             if self.tally.is_over() {
                 return;
             }
-            // Never a batch twice: a refused write may have happened.
+            // Never send a batch twice: a failed write may have been committed.
             let batch = self.number * 1_000_000 + turn;
             let rows: Vec<_> = (0..BATCH_ROWS).map(|n| json!({ "batch": batch, "n": n })).collect();
             let rows = json!(rows);
@@ -191,34 +191,35 @@ impl Worker {
                 _ => ("/batches?columns=batch,n", "return=minimal", &Value::Null),
             };
             let write = self.send(Method::POST, path, &rows).header("prefer", prefer);
-            if self.judge("bulk insert", write, 201, |answer| answer == expected).await == Verdict::Right {
+            if self.judge("bulk insert", write, 201, |response| response == expected).await == Verdict::Right
+            {
                 self.tally.acknowledge(|all| assert!(all.batches.insert(batch)));
             }
         }
     }
 
-    /// Leaves in the middle: of a request, of its body, of the work, or of the answer.
+    /// Disconnects within the request head, the body, the execution, or the response.
     pub(super) async fn leave(self) {
         let key = &self.key;
         let head = format!("Host: 127.0.0.1\r\napikey: {key}\r\nContent-Type: application/json\r\n");
         let requests = [
             (
-                "clients that left: before the answer",
+                "disconnected: before the response",
                 format!("GET /rest/v1/entries?select=id&limit=1000 HTTP/1.1\r\n{head}\r\n"),
             ),
             (
-                "clients that left: in a running write",
+                "disconnected: during a write",
                 format!("POST /rest/v1/rpc/doze HTTP/1.1\r\n{head}Content-Length: 2\r\n\r\n{{}}"),
             ),
             (
-                "clients that left: in their body",
+                "disconnected: within the body",
                 format!("POST /rest/v1/entries HTTP/1.1\r\n{head}Content-Length: 1000\r\n\r\n[{{"),
             ),
             (
-                "clients that left: in the answer",
+                "disconnected: within the response",
                 format!("GET /rest/v1/entries?limit=1000&order=id HTTP/1.1\r\n{head}\r\n"),
             ),
-            ("clients that left: in their head", "GET /rest/v1/entr".to_owned()),
+            ("disconnected: within the request head", "GET /rest/v1/entr".to_owned()),
         ];
         for (turn, (what, request)) in requests.iter().enumerate().cycle() {
             if self.tally.is_over() {
@@ -227,7 +228,7 @@ impl Worker {
             if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)).await {
                 drop(stream.write_all(request.as_bytes()).await);
                 if turn == 3 {
-                    // Its beginning; what is unread makes the end a reset.
+                    // Read only the start; closing with unread data resets the connection.
                     let mut some = [0; 512];
                     drop(tokio::time::timeout(Duration::from_secs(2), stream.read(&mut some)).await);
                 } else {
@@ -256,7 +257,7 @@ fn is_list(rows: &Value) -> bool {
         && rows.iter().zip(&ids).all(|(row, id)| *row == json!({ "id": id, "twice": id * 2 }))
 }
 
-/// The columns change under the read: what it gives is whole, as it was before or as it is after.
+/// The columns change concurrently: the row has either the old or the new columns, complete.
 fn is_row(rows: &Value, id: i64) -> bool {
     let changes = &rows[0]["changes"];
     let is_change = if UPDATED.contains(&id) { changes.is_i64() } else { *changes == 0 };
