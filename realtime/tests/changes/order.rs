@@ -1,11 +1,9 @@
 //! Each channel gets its changes in commit order across all tables that it watches, and rows in order within a transaction.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use basalt_core::random;
 use basalt_realtime::changes::Binding;
-use tokio::time::Instant;
 
 use crate::harness::{Listener, Server, table, until};
 use crate::visibility::Dice;
@@ -124,11 +122,9 @@ async fn slow_table_holds_back_the_channels_it_concerns() {
     let both = || vec![table("slow"), Binding { id: 2, ..table("quick") }];
     let concerned = server.listen("slow", both()).await;
     let other = server.listen("other", both()).await;
-    let began = Instant::now();
     server.sql("insert into slow values (1); insert into quick values (2)").await;
     let _heard = other.until(2).await;
-    assert!(began.elapsed() < Duration::from_millis(1300), "{:?}", began.elapsed());
-    assert!(concerned.heard().is_empty());
+    assert!(concerned.heard().is_empty(), "the others get their changes during the slow policy");
     let heard = concerned.until(2).await;
     let numbers: Vec<_> = heard.iter().map(|change| change["record"]["n"].as_i64().unwrap()).collect();
     assert_eq!(numbers, [1, 2]);
