@@ -1,4 +1,4 @@
-//! `/auth/v1` over the wire (auth.md): the real server on a real PostgreSQL.
+//! `/auth/v1` over HTTP (auth.md): a real server on a real PostgreSQL.
 
 #![expect(
     clippy::panic,

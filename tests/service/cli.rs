@@ -1,5 +1,5 @@
-//! `basalt user …`, `keys …`, `mail …` and `storage …` as an operator types them: the real program, beside a running server, on a
-//! database that another program owns, and with nothing running at all.
+//! `basalt user …`, `keys …`, `mail …` and `storage …`: the real program, next to a running server, on an external database, and
+//! without a server.
 
 #![expect(
     clippy::indexing_slicing,
@@ -44,7 +44,7 @@ impl CliOutput {
         self
     }
 
-    /// Failed, and said so in one line that starts with the program's name.
+    /// Checks that the command failed with a message that starts with the program's name.
     #[track_caller]
     fn failed(self, expected: &str) -> Self {
         assert_eq!(self.code, 1, "{}{}", self.out, self.err);
@@ -68,7 +68,7 @@ fn basalt_with(server: &Basalt, arguments: &[&str], input: &str) -> CliOutput {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A command that fails before it reads has closed its end.
+    // A command that fails early has closed its input.
     let _closed = child.stdin.take().unwrap().write_all(input.as_bytes());
     CliOutput::of(&child.wait_with_output().unwrap())
 }
@@ -77,7 +77,7 @@ fn basalt(server: &Basalt, arguments: &[&str]) -> CliOutput {
     basalt_with(server, arguments, "")
 }
 
-/// The program on an embedded PostgreSQL in `dir`, which nothing runs.
+/// Runs the program on an embedded PostgreSQL in `dir` that is not running.
 async fn alone(dir: &std::path::Path, arguments: &[&str]) -> CliOutput {
     let bin_dir = Cluster::get().await.bin_dir().display().to_string();
     let output = Basalt::command(dir)

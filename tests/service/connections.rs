@@ -1,4 +1,4 @@
-//! What connections are made of: TLS towards PostgreSQL, HTTP/1.1 and HTTP/2 towards clients.
+//! TLS to PostgreSQL; HTTP/1.1 and HTTP/2 connections of clients.
 
 #![expect(
     clippy::unwrap_used,
@@ -28,7 +28,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-/// An authority, a certificate of its for `localhost`, and another authority.
+/// A CA, its certificate for `localhost`, and a second CA.
 struct Certificates {
     dir: tempfile::TempDir,
 }
@@ -104,7 +104,7 @@ impl Certificates {
         self.dir.path().join(name)
     }
 
-    /// Copies it to where PostgreSQL looks, readable for its user alone.
+    /// Copies a file to PostgreSQL's data directory, readable only by its user.
     fn give(&self, name: &str, data: &Path) {
         let file = data.join(name);
         drop(std::fs::remove_file(&file));
@@ -115,7 +115,7 @@ impl Certificates {
     }
 }
 
-/// Turns TLS of the test's PostgreSQL on or off; both are for new connections.
+/// Turns TLS of PostgreSQL on or off for new connections.
 async fn set_tls(database: &TestDatabase, on: bool) {
     let state = if on { "on" } else { "off" };
     database.admin_sql(&format!("alter system set ssl = {state}")).await;
@@ -126,7 +126,7 @@ async fn set_tls(database: &TestDatabase, on: bool) {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("PostgreSQL's log says why it does not turn TLS {state}");
+    panic!("PostgreSQL did not turn TLS {state}; see its log");
 }
 
 fn scope() -> Scope {
@@ -142,19 +142,19 @@ fn scope() -> Scope {
     }
 }
 
-/// Whether the connection of a request's transaction is encrypted.
+/// Whether a pool connection is encrypted.
 async fn is_encrypted(database: Database) -> Result<String, SessionError> {
     let sessions = Sessions::new(database, PoolConfig::new("test", 1), TaskTracker::new());
     let asked: Statement =
         Sql::text("select ssl::text from pg_catalog.pg_stat_ssl where pid = pg_catalog.pg_backend_pid()")
             .into();
-    // Twice: the second time the statement is prepared.
+    // Twice: the second time with a prepared statement.
     let _first = sessions.run(scope(), vec![asked.clone()]).await?;
-    let answers = sessions.run(scope(), vec![asked]).await?;
-    Ok(answers.concat().first().and_then(|row| row.text(0)).unwrap_or_default().to_owned())
+    let responses = sessions.run(scope(), vec![asked]).await?;
+    Ok(responses.concat().first().and_then(|row| row.text(0)).unwrap_or_default().to_owned())
 }
 
-/// Whether a replication stream is encrypted that has carried a change.
+/// Whether a replication connection that has streamed a change is encrypted.
 async fn streamed(from: Database, database: &TestDatabase) -> String {
     let mut replication = Replication::connect(&from, 1 << 20).await.unwrap();
     let asked = "select ssl::text from pg_catalog.pg_stat_ssl where pid = pg_catalog.pg_backend_pid()";
@@ -169,7 +169,7 @@ async fn streamed(from: Database, database: &TestDatabase) -> String {
     let start =
         "START_REPLICATION SLOT streamed LOGICAL 0/0 (proto_version '1', publication_names 'streamed')";
     let mut stream = replication.start(start).await.unwrap();
-    // More than one record of TLS.
+    // Larger than one TLS record.
     database.sql("insert into streamed values (1, repeat('x', 100000))").await;
     loop {
         if let Frame::Data { payload, .. } = stream.next().await.unwrap()
@@ -188,9 +188,9 @@ fn refused(result: Result<String, SessionError>) -> String {
     }
 }
 
-/// One test with a cluster of its own, because TLS is a setting of the whole PostgreSQL.
+/// One test with its own cluster, because TLS is a cluster-wide setting.
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_with_postgresql_is_what_sslmode_says() {
+async fn sslmode_controls_tls_with_postgresql() {
     let database = Cluster::another().await.empty_database().await;
     database
         .sql(
@@ -206,7 +206,7 @@ async fn tls_with_postgresql_is_what_sslmode_says() {
         |host: &str, mode: &str| format!("{}?sslmode={mode}", database.url().replace("127.0.0.1", host));
     let at = |host: &str, mode: &str| Database::from_url(&url(host, mode)).unwrap();
 
-    // Without TLS on the other side.
+    // PostgreSQL without TLS.
     set_tls(&database, false).await;
     assert_eq!(is_encrypted(at("localhost", "prefer")).await.unwrap(), "false");
     let text = refused(is_encrypted(at("localhost", "require")).await);
@@ -219,7 +219,7 @@ async fn tls_with_postgresql_is_what_sslmode_says() {
     set_tls(&database, true).await;
 
     assert_eq!(is_encrypted(at("localhost", "disable")).await.unwrap(), "false");
-    // Below verify-ca the certificate is not checked; the login is bound to it (SCRAM-SHA-256-PLUS) all the same.
+    // Below verify-ca the certificate is not verified; the login is still bound to it (SCRAM-SHA-256-PLUS).
     for mode in ["prefer", "require"] {
         let unverified = at("127.0.0.1", mode).without_certificate_checks();
         assert_eq!(is_encrypted(unverified).await.unwrap(), "true", "{mode}");
@@ -230,7 +230,7 @@ async fn tls_with_postgresql_is_what_sslmode_says() {
     assert_eq!(streamed(at("localhost", "disable"), &database).await, "false");
     assert!(Replication::connect(&at("localhost", "require"), 1 << 20).await.is_err(), "unknown issuer");
 
-    // As an operator says it, and whom the system trusts is told by SSL_CERT_FILE.
+    // The operator sets sslmode, and SSL_CERT_FILE sets the trusted CAs.
     let serving = async |host: &str, mode: &str, trusted: &str| {
         let variables = [
             ("PGRST_DB_URI", url(host, mode)),
@@ -245,11 +245,11 @@ async fn tls_with_postgresql_is_what_sslmode_says() {
         [("localhost", "verify-full", "ca.crt"), ("127.0.0.1", "require", "stranger.crt")]
     {
         let server = serving(host, mode, trusted).await;
-        let answer = server.get("/rpc/link?select=ssl,version").send().await.expect(200);
-        assert_eq!(answer.json(), json!([{"ssl": true, "version": "TLSv1.3"}]), "{mode}");
+        let response = server.get("/rpc/link?select=ssl,version").send().await.expect(200);
+        assert_eq!(response.json(), json!([{"ssl": true, "version": "TLSv1.3"}]), "{mode}");
     }
 
-    // Another authority, and another name than the certificate's: nothing is sent, and it is said why.
+    // Another CA, and another name than the certificate's: the connection is refused with the reason.
     for (host, trusted, reason) in [
         ("localhost", "stranger.crt", "UnknownIssuer"),
         ("127.0.0.1", "ca.crt", "certificate not valid for name"),
@@ -262,7 +262,7 @@ async fn tls_with_postgresql_is_what_sslmode_says() {
         let mut child = tokio::process::Command::from(command).kill_on_drop(true).spawn().unwrap();
         let mut log = String::new();
         let mut errors = child.stderr.take().unwrap();
-        let said = tokio::time::timeout(Duration::from_secs(60), async {
+        let output = tokio::time::timeout(Duration::from_secs(60), async {
             let mut piece = [0; 4096];
             let reason = format!("TLS with the database failed: invalid peer certificate: {reason}");
             while !log.contains(&reason) {
@@ -271,40 +271,40 @@ async fn tls_with_postgresql_is_what_sslmode_says() {
                 log.push_str(&String::from_utf8_lossy(piece.get(..length).unwrap()));
             }
         });
-        assert!(said.await.is_ok(), "{host}, trusting {trusted}: {log}");
+        assert!(output.await.is_ok(), "{host}, trusting {trusted}: {log}");
         child.kill().await.unwrap();
     }
     set_tls(&database, false).await;
 }
 
-/// Keep-alive, with requests that do not wait for the answers before them.
+/// Keep-alive with pipelined requests.
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_follow_each_other_on_one_connection() {
+async fn pipelined_requests_are_served_in_order() {
     let server = Basalt::start().await;
     let head = |path: &str, more: &str| {
         format!("GET {path} HTTP/1.1\r\nhost: localhost\r\napikey: {}\r\n{more}\r\n", server.service_key())
     };
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
-    // Sent at once, answered in turn: an error in between ends nothing.
+    // An error in between does not close the connection.
     let requests =
         [head("/rest/v1/", ""), head("/rest/v1/nothing", ""), head("/rest/v1/", "connection: close\r\n")];
     stream.write_all(requests.concat().as_bytes()).await.unwrap();
-    let mut answers = String::new();
-    let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut answers));
+    let mut responses = String::new();
+    let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut responses));
     read.await.unwrap().unwrap();
     let statuses: Vec<&str> =
-        answers.match_indices("HTTP/1.1 ").filter_map(|(at, _)| answers.get(at + 9..at + 12)).collect();
+        responses.match_indices("HTTP/1.1 ").filter_map(|(at, _)| responses.get(at + 9..at + 12)).collect();
     assert_eq!(statuses, ["200", "404", "200"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http2_by_prior_knowledge_answers_many_requests_at_once() {
+async fn http2_with_prior_knowledge_serves_concurrent_requests() {
     let server = Basalt::start().await;
     let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
     let (requests, connection) = h2::client::handshake(stream).await.unwrap();
     let driver = tokio::spawn(connection);
     let ask = async |number: usize| {
-        // Some of them with a body, some refused.
+        // Some have a body, some fail.
         let (method, path, body, expected) = match number % 3 {
             0 => ("GET", "/rest/v1/", Bytes::new(), 200),
             1 => ("POST", "/rest/v1/rpc/nothing", Bytes::from_static(b"{\"a\":1}"), 404),
@@ -318,14 +318,14 @@ async fn http2_by_prior_knowledge_answers_many_requests_at_once() {
             .body(())
             .unwrap();
         let mut sender = requests.clone().ready().await.unwrap();
-        let (answer, mut sending) = sender.send_request(request, body.is_empty()).unwrap();
+        let (response, mut sending) = sender.send_request(request, body.is_empty()).unwrap();
         if !body.is_empty() {
             sending.send_data(body, true).unwrap();
         }
-        let answer = answer.await.unwrap();
-        assert_eq!((answer.version(), answer.status().as_u16()), (Version::HTTP_2, expected), "{path}");
-        let announced = answer.headers()["content-length"].to_str().unwrap().parse::<usize>().unwrap();
-        let mut body = answer.into_body();
+        let response = response.await.unwrap();
+        assert_eq!((response.version(), response.status().as_u16()), (Version::HTTP_2, expected), "{path}");
+        let announced = response.headers()["content-length"].to_str().unwrap().parse::<usize>().unwrap();
+        let mut body = response.into_body();
         let mut length = 0;
         while let Some(data) = body.data().await {
             let data = data.unwrap();

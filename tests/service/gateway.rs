@@ -1,12 +1,11 @@
-//! What the gateway answers for, over the wire: keys, CORS, limits, readiness, the app's files, an orderly end
-//! (DESIGN §12).
+//! The gateway: keys, CORS, limits, metrics, static files, shutdown (DESIGN §12).
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test as the tests do")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use basalt_testkit::{Basalt, Response};
 use http::Method;
@@ -27,19 +26,19 @@ async fn bearer_scheme_is_case_insensitive_in_every_service() {
             (server.get("/auth/v1/user"), user.clone(), 200),
             (server.get("/storage/v1/bucket"), user.clone(), 200),
             (server.post("/realtime/v1/api/broadcast").json(&broadcast), user.clone(), 202),
-            // The gate lets it pass, and the function knows the caller.
+            // The token is accepted, and the function knows the caller.
             (server.post("/functions/v1/invite-member").json(&json!({})), user, 400),
             (server.get("/metrics"), format!("{scheme} {}", server.secret_key()), 200),
         ] {
             let shown = format!("{request:?}");
-            let answer = request.apikey(server.publishable_key()).header("authorization", &authorization);
-            assert_eq!(answer.send().await.status, status, "{scheme} {shown}");
+            let response = request.apikey(server.publishable_key()).header("authorization", &authorization);
+            assert_eq!(response.send().await.status, status, "{scheme} {shown}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_missing_or_wrong_key_is_refused_before_the_database() {
+async fn missing_or_unknown_key_is_rejected() {
     let server = Basalt::start().await;
     let missing = server.get("/rest/v1/plans").send().await.expect(401);
     assert_eq!(
@@ -58,7 +57,7 @@ async fn a_missing_or_wrong_key_is_refused_before_the_database() {
             .header("origin", "https://a.example");
         let refused = refused.send().await.expect(401);
         assert!(refused.json()["message"].is_string());
-        assert_eq!(refused.header("access-control-allow-origin"), "*", "a browser can read the refusal");
+        assert_eq!(refused.header("access-control-allow-origin"), "*", "browsers can read the error");
     }
     for open in ["/auth/v1/health", "/auth/v1/.well-known/jwks.json", "/health", "/ready", "/app-config.json"]
     {
@@ -68,18 +67,18 @@ async fn a_missing_or_wrong_key_is_refused_before_the_database() {
 }
 
 #[tokio::test]
-async fn the_key_may_come_in_the_query() {
+async fn key_is_accepted_in_the_query() {
     let server = Basalt::builder().app().start().await;
     let path = format!("/rest/v1/plans?apikey={}&select=id", server.secret_key());
-    let answer = server.get(&path).send().await.expect(200);
-    assert_eq!(answer.header("content-location"), "/plans?select=id", "the key is not repeated");
+    let response = server.get(&path).send().await.expect(200);
+    assert_eq!(response.header("content-location"), "/plans?select=id", "the key is removed");
 }
 
 #[tokio::test]
-async fn preflights_are_answered_before_any_key() {
+async fn preflight_needs_no_key() {
     let server = Basalt::start().await;
     for (service, status) in [("rest", 200), ("auth", 204), ("storage", 204), ("functions", 204)] {
-        let answer = server
+        let response = server
             .request(Method::OPTIONS, &format!("/{service}/v1/anything"))
             .header("origin", "https://a.example")
             .header("access-control-request-method", "POST")
@@ -87,16 +86,19 @@ async fn preflights_are_answered_before_any_key() {
             .send()
             .await
             .expect(status);
-        assert_eq!(answer.header("access-control-allow-origin"), "*", "{service}");
-        assert!(answer.header("access-control-allow-headers").contains("apikey,x-client-info"), "{service}");
-        assert!(answer.header("access-control-allow-methods").contains("POST"), "{service}");
-        assert_eq!(answer.header("access-control-max-age"), "86400", "{service}");
-        assert_eq!(answer.text(), "", "{service}");
+        assert_eq!(response.header("access-control-allow-origin"), "*", "{service}");
+        assert!(
+            response.header("access-control-allow-headers").contains("apikey,x-client-info"),
+            "{service}"
+        );
+        assert!(response.header("access-control-allow-methods").contains("POST"), "{service}");
+        assert_eq!(response.header("access-control-max-age"), "86400", "{service}");
+        assert_eq!(response.text(), "", "{service}");
     }
 }
 
 #[tokio::test]
-async fn a_listed_origin_is_echoed_and_another_gets_no_cors_headers() {
+async fn only_listed_origins_get_cors_headers() {
     let server = Basalt::builder().config("server.cors_origins", "https://a.example").start().await;
     let from = |origin: &'static str| {
         server.get("/auth/v1/settings").apikey(server.anon_key()).header("origin", origin)
@@ -109,7 +111,7 @@ async fn a_listed_origin_is_echoed_and_another_gets_no_cors_headers() {
 }
 
 #[tokio::test]
-async fn bodies_over_the_limit_are_refused_in_each_services_words() {
+async fn too_large_body_gets_the_services_error() {
     let server = Basalt::start().await;
     let big = server
         .post("/auth/v1/signup")
@@ -135,7 +137,7 @@ async fn bodies_over_the_limit_are_refused_in_each_services_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn long_request_lines_are_served_and_endless_headers_are_not() {
+async fn long_request_lines_are_served_long_headers_rejected() {
     let server = Basalt::builder().app().start().await;
     let ids = "00000000-0000-4000-8000-000000000000,".repeat(1600);
     let path = format!("/rest/v1/plans?select=id&id=in.({}00000000-0000-4000-8000-000000000000)", ids);
@@ -143,35 +145,35 @@ async fn long_request_lines_are_served_and_endless_headers_are_not() {
     server.get(&path).apikey(server.service_key()).send().await.expect(200);
 
     let head = format!("GET /health HTTP/1.1\r\nhost: a\r\nx-long: {}\r\n\r\n", "a".repeat(400 * 1024));
-    let answer = tokio::task::block_in_place(|| raw(server.port(), &head));
-    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
-    let answer = tokio::task::block_in_place(|| raw(server.port(), "NONSENSE\r\n\r\n"));
-    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    let response = tokio::task::block_in_place(|| raw(server.port(), &head));
+    assert!(response.starts_with("HTTP/1.1 431 "), "{response}");
+    let response = tokio::task::block_in_place(|| raw(server.port(), "NONSENSE\r\n\r\n"));
+    assert!(response.starts_with("HTTP/1.1 400 "), "{response}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn targets_may_hold_characters_that_others_would_escape() {
+async fn unescaped_characters_in_targets_are_accepted() {
     let server = Basalt::builder().app().start().await;
     let key = server.service_key();
     let head = format!(
         "GET /rest/v1/plans?select=first:title->>\"0\"&id=is.null HTTP/1.1\r\nhost: a\r\napikey: {key}\r\nconnection: close\r\n\r\n"
     );
-    let answer = tokio::task::block_in_place(|| raw(server.port(), &head));
-    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\n[]"), "{answer}");
+    let response = tokio::task::block_in_place(|| raw(server.port(), &head));
+    assert!(response.starts_with("HTTP/1.1 200 ") && response.ends_with("\r\n\r\n[]"), "{response}");
 }
 
-/// What the server answers to these bytes before it closes the connection.
+/// Sends these bytes and returns what the server sends until it closes the connection.
 fn raw(port: u16, request: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    // The server may stop reading before all is sent.
+    // The server may close before all bytes are sent.
     let _refused = stream.write_all(request.as_bytes());
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     let mut chunk = [0; 4096];
     while let Ok(length @ 1..) = stream.read(&mut chunk) {
-        answer.extend_from_slice(&chunk[..length]);
+        response.extend_from_slice(&chunk[..length]);
     }
-    String::from_utf8_lossy(&answer).into_owned()
+    String::from_utf8_lossy(&response).into_owned()
 }
 
 #[tokio::test]
@@ -183,14 +185,14 @@ async fn api_paths_never_fall_back_to_the_app() {
     assert!(page.header("content-security-policy").contains("default-src 'self'"));
     assert_eq!(page.header("cache-control"), "no-cache");
     for path in ["/graphql/v1", "/storage/v1/nothing", "/functions/v1/nothing"] {
-        let answer = server.get(path).header("accept", "text/html").send().await.expect(404);
-        assert!(answer.header("content-type").starts_with("application/json"), "{path}");
+        let response = server.get(path).header("accept", "text/html").send().await.expect(404);
+        assert!(response.header("content-type").starts_with("application/json"), "{path}");
     }
     server.get("/assets/missing.js").send().await.expect(404);
 }
 
 #[tokio::test]
-async fn metrics_need_the_secret_key() {
+async fn metrics_require_the_secret_key() {
     let server = Basalt::start().await;
     server.get("/auth/v1/settings").apikey(server.anon_key()).send().await.expect(200);
     server.get("/metrics").send().await.expect(401);
@@ -200,7 +202,7 @@ async fn metrics_need_the_secret_key() {
 }
 
 #[tokio::test]
-async fn large_answers_are_compressed_for_those_who_ask() {
+async fn large_responses_are_compressed_on_request() {
     let server = Basalt::start().await;
     let settings = || server.get("/auth/v1/settings").apikey(server.anon_key());
     assert_eq!(settings().send().await.header("content-encoding"), "");
@@ -209,16 +211,16 @@ async fn large_answers_are_compressed_for_those_who_ask() {
 }
 
 #[tokio::test]
-async fn every_answer_of_a_service_has_an_id_of_its_own() {
+async fn every_response_has_a_unique_request_id() {
     let server = Basalt::start().await;
-    let id = |answer: Response| answer.header("x-request-id").to_owned();
+    let id = |response: Response| response.header("x-request-id").to_owned();
     let first = id(server.get("/auth/v1/health").send().await);
     let second = id(server.get("/rest/v1/unknown/path").apikey(server.anon_key()).send().await.expect(404));
     assert!(!first.is_empty() && !second.is_empty() && first != second);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_in_flight_is_answered_before_the_server_stops() {
+async fn shutdown_finishes_requests_in_flight() {
     let mut server = Basalt::start().await;
     server
         .sql(
@@ -229,7 +231,7 @@ async fn a_request_in_flight_is_answered_before_the_server_stops() {
     let call = |seconds| {
         server.post("/rest/v1/rpc/slow").apikey(server.anon_key()).json(&json!({ "seconds": seconds }))
     };
-    server.until(Duration::from_secs(60), &call(0), |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &call(0), |response| response.status == 200).await;
     let in_flight = tokio::spawn(call(2).send());
     server.database().until_asleep("%slow%").await;
     server.stop().await;
@@ -237,7 +239,7 @@ async fn a_request_in_flight_is_answered_before_the_server_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_signal_ends_the_wait_for_requests_in_flight() {
+async fn second_signal_stops_immediately() {
     let mut server = Basalt::start().await;
     server
         .sql(
@@ -248,19 +250,24 @@ async fn a_second_signal_ends_the_wait_for_requests_in_flight() {
     let call = |seconds| {
         server.post("/rest/v1/rpc/slow").apikey(server.service_key()).json(&json!({ "seconds": seconds }))
     };
-    server.until(Duration::from_secs(60), &call(0), |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &call(0), |response| response.status == 200).await;
     let in_flight = tokio::spawn(call(30).try_send());
     server.database().until_asleep("%slow%").await;
     let signal = || rustix::process::kill_process(server.pid(), rustix::process::Signal::TERM).unwrap();
     signal();
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(!in_flight.is_finished(), "the first signal lets it finish");
+    // The server has handled the signal once it accepts no more connections.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while TcpStream::connect(("127.0.0.1", server.port())).is_ok() {
+        assert!(Instant::now() < deadline, "the server still accepts connections");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(!in_flight.is_finished(), "the first signal waits for requests");
     signal();
     assert!(in_flight.await.unwrap().is_err());
     server.stop().await;
 }
 
-/// The rows of docs/METRICS.md's table of metrics: name, type, labels, and whether it is there from the start.
+/// The metrics table of docs/METRICS.md: name, type, labels, and whether it is present from the start.
 fn documented() -> BTreeMap<String, (String, BTreeSet<String>, bool)> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/METRICS.md");
     let text = std::fs::read_to_string(path).unwrap();
@@ -274,7 +281,7 @@ fn documented() -> BTreeMap<String, (String, BTreeSet<String>, bool)> {
     table.lines().filter(|line| line.contains("`basalt_") || line.contains("`process_")).map(row).collect()
 }
 
-/// What a scrape shows: name, type and labels.
+/// The metrics of a scrape: name, type and labels.
 fn shown(scrape: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
     let mut shown: BTreeMap<String, (String, BTreeSet<String>)> = BTreeMap::new();
     let kinds = scrape.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
@@ -305,7 +312,7 @@ fn shown(scrape: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
 }
 
 #[tokio::test]
-async fn a_running_server_shows_the_metrics_that_are_documented() {
+async fn exported_metrics_match_the_documentation() {
     let server = Basalt::builder().app().start().await;
     let account = json!({ "email": "ada@example.org", "password": "correct horse" });
     server.post("/auth/v1/signup").apikey(server.anon_key()).json(&account).send().await.expect(200);
@@ -323,7 +330,7 @@ async fn a_running_server_shows_the_metrics_that_are_documented() {
         assert!(scrape.contains(&format!("# HELP {name} ")), "{name}");
     }
     for (name, (_, _, from_the_start)) in &documented {
-        assert!(!from_the_start || shown.contains_key(name), "{name} is not shown");
+        assert!(!from_the_start || shown.contains_key(name), "{name} is missing");
     }
     for happened in [
         "basalt_http_request_duration_seconds",
@@ -335,7 +342,7 @@ async fn a_running_server_shows_the_metrics_that_are_documented() {
 }
 
 #[tokio::test]
-async fn root_without_an_app_is_a_small_page() {
+async fn root_without_an_app_is_a_placeholder_page() {
     let empty = tempfile::tempdir().unwrap();
     for app_dir in ["", empty.path().to_str().unwrap()] {
         let server = Basalt::builder().config("server.app_dir", app_dir).start().await;
@@ -360,5 +367,5 @@ async fn root_without_an_app_is_a_small_page() {
     let production = Basalt::builder().config("server.mode", "production");
     let production = production.expect_log("links in mails will not work").start().await;
     let page = production.get("/").send().await.expect(200);
-    assert!(!page.text().contains("/mailbox"), "production has none");
+    assert!(!page.text().contains("/mailbox"), "production has no mailbox");
 }

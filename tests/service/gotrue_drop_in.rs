@@ -1,5 +1,5 @@
-//! `basalt serve --only auth` in place of a GoTrue: configured by `GOTRUE_*` variables alone, at the root, without a key
-//! gate, several servers with different settings on one database (auth.md §8 B).
+//! `basalt serve --only auth` in place of GoTrue: configured only by `GOTRUE_*` variables, at the root, without API keys, several
+//! servers with different settings on one database (auth.md §8 B).
 
 #![expect(
     clippy::indexing_slicing,

@@ -1,5 +1,5 @@
-//! What strangers may send to the port: heads that end at two places or nowhere, HTTP/2 frames that cost the sender
-//! nothing. The server answers or hangs up, holds nothing for long, and goes on serving others.
+//! Hostile HTTP: request smuggling, endless heads, cheap HTTP/2 floods. The server responds or closes the connection, holds no
+//! memory for long, and continues to serve others.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers fail a test as the tests do")]
 
@@ -14,25 +14,25 @@ use tokio::time::{Instant, timeout};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What the server says to these bytes before it closes the connection.
+/// Sends these bytes and returns what the server sends until it closes the connection.
 async fn raw(server: &Basalt, request: impl AsRef<[u8]>) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
-    // The server may stop reading before all is sent.
+    // The server may close before all bytes are sent.
     let _refused = stream.write_all(request.as_ref()).await;
-    let mut answer = Vec::new();
-    let _reset = timeout(LIMIT, stream.read_to_end(&mut answer)).await.unwrap();
-    String::from_utf8_lossy(&answer).into_owned()
+    let mut response = Vec::new();
+    let _reset = timeout(LIMIT, stream.read_to_end(&mut response)).await.unwrap();
+    String::from_utf8_lossy(&response).into_owned()
 }
 
-/// The value of a metric, by its whole name.
+/// The value of a metric, by its full name.
 async fn metric(server: &Basalt, name: &str) -> f64 {
     let shown = server.get("/metrics").bearer(server.secret_key()).send().await.expect(200).text();
     let line = shown.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("{name} is not shown")).parse().unwrap()
+    line.unwrap_or_else(|| panic!("{name} is missing")).parse().unwrap()
 }
 
 #[tokio::test]
-async fn a_body_with_two_ends_is_refused_and_what_follows_is_never_read() {
+async fn rejects_conflicting_body_lengths() {
     let server = Basalt::start().await;
     let smuggled = "GET /health HTTP/1.1\r\nhost: a\r\n\r\n";
     for framing in [
@@ -47,14 +47,14 @@ async fn a_body_with_two_ends_is_refused_and_what_follows_is_never_read() {
     ] {
         let request =
             format!("POST /rest/v1/t HTTP/1.1\r\nhost: a\r\n{framing}\r\n\r\n0\r\n\r\n{smuggled}{smuggled}");
-        let answer = raw(&server, request).await;
-        assert!(answer.starts_with("HTTP/1.1 400 "), "{framing}: {answer}");
-        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{framing}: {answer}");
+        let response = raw(&server, request).await;
+        assert!(response.starts_with("HTTP/1.1 400 "), "{framing}: {response}");
+        assert_eq!(response.matches("HTTP/1.1 ").count(), 1, "{framing}: {response}");
     }
 }
 
 #[tokio::test]
-async fn heads_have_limits_that_are_settings_and_are_counted() {
+async fn head_limits_are_configurable_and_counted() {
     const REFUSED: &str = "basalt_http_refused_total{reason=\"max_header_bytes\"}";
     let server = Basalt::builder()
         .config("server.max_header_bytes", "100KiB")
@@ -72,7 +72,7 @@ async fn heads_have_limits_that_are_settings_and_are_counted() {
     assert!(raw(&server, get("/health", &long)).await.starts_with("HTTP/1.1 200 "));
     assert!(metric(&server, REFUSED).await.abs() < 0.5);
 
-    // The library reads on until it has seen so much, and looks then.
+    // hyper checks the limit only after it has read this much.
     let too_long = format!("x: {}\r\n", "y".repeat(210 * 1024));
     let path = format!("/{}", "a".repeat(65_535));
     for (request, expected) in [
@@ -80,8 +80,8 @@ async fn heads_have_limits_that_are_settings_and_are_counted() {
         (get("/health", &too_long), "HTTP/1.1 431 "),
         (get(&path, ""), "HTTP/1.1 414 "),
     ] {
-        let answer = raw(&server, request).await;
-        assert!(answer.starts_with(expected), "{answer}");
+        let response = raw(&server, request).await;
+        assert!(response.starts_with(expected), "{response}");
     }
     let counted = async {
         while metric(&server, REFUSED).await < 2.5 {
@@ -90,21 +90,21 @@ async fn heads_have_limits_that_are_settings_and_are_counted() {
     };
     timeout(LIMIT, counted).await.unwrap();
 
-    // HTTP/2 ends the stream and keeps the connection.
+    // HTTP/2 resets the stream and keeps the connection.
     let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
     let (mut requests, connection) = h2::client::handshake(stream).await.unwrap();
     let driver = tokio::spawn(connection);
     for (header, expected) in [("y".repeat(110 * 1024), 431), ("y".to_owned(), 200)] {
         let request = Request::builder().uri(server.url("/health")).header("x", header).body(()).unwrap();
         requests = requests.ready().await.unwrap();
-        let (answer, _) = requests.send_request(request, true).unwrap();
-        assert_eq!(timeout(LIMIT, answer).await.unwrap().unwrap().status(), expected);
+        let (response, _) = requests.send_request(request, true).unwrap();
+        assert_eq!(timeout(LIMIT, response).await.unwrap().unwrap().status(), expected);
     }
     driver.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heads_that_never_end_hold_what_one_head_may_and_not_for_long() {
+async fn endless_heads_hold_limited_memory_for_limited_time() {
     const CONNECTIONS: usize = 60;
     let server = Basalt::builder()
         .config("server.idle_timeout", "3s")
@@ -113,7 +113,7 @@ async fn heads_that_never_end_hold_what_one_head_may_and_not_for_long() {
         .await;
     let resident = async || metric(&server, "process_resident_memory_bytes").await;
     let http1 = format!("GET /health HTTP/1.1\r\nhost: a\r\nx: {}", "y".repeat(150 * 1024)).into_bytes();
-    // 1,000 headers in as many bytes, which HTTP/2 keeps until the block ends.
+    // 1,000 headers in 1,000 bytes, which HTTP/2 keeps until the block ends.
     let http2_head = [&head(2, "/health")[..], &[0x80 | 15].repeat(1000)].concat();
     let http2_head = frame(HEADERS, END_STREAM, 1, &http2_head);
     for (begun, is_http2) in [(http1, false), (http2_head, true)] {
@@ -129,10 +129,10 @@ async fn heads_that_never_end_hold_what_one_head_may_and_not_for_long() {
             stream.write_all(&begun).await.unwrap();
             held.push(stream);
         }
-        // Usual requests are served all the while.
+        // Normal requests are served meanwhile.
         server.get("/rest/v1/").apikey(server.service_key()).send().await.expect(200);
         let grown = resident().await - before;
-        // At most twice `server.max_header_bytes` for each, and some buffers.
+        // At most twice `server.max_header_bytes` per connection, plus buffers.
         assert!(
             grown < 400.0 * 1024.0 * f64::from(u32::try_from(CONNECTIONS).unwrap()),
             "{grown} bytes more"
@@ -162,7 +162,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// `method` (2: GET, 3: POST of HPACK's static table) of `path`.
+/// A header block: `method` (2 for GET, 3 for POST in HPACK's static table) and `path`.
 fn head(method: u8, path: &str) -> Vec<u8> {
     let mut head = vec![0x80 | method, 0x86, 0x41, 1, b'a', 0x04];
     head.push(u8::try_from(path.len()).unwrap());
@@ -177,7 +177,7 @@ async fn http2(server: &Basalt) -> TcpStream {
     stream
 }
 
-/// The payload of the first frame of `kind` for `stream`; `None` when the server closes before.
+/// The payload of the first frame of `kind` for `stream`; `None` if the server closes first.
 async fn next(connection: &mut TcpStream, kind: u8, stream: u32) -> Option<Vec<u8>> {
     loop {
         let mut header = [0; 9];
@@ -191,8 +191,8 @@ async fn next(connection: &mut TcpStream, kind: u8, stream: u32) -> Option<Vec<u
     }
 }
 
-/// Writes `bytes` again and again until the server hangs up; how many it took.
-async fn until_hung_up(stream: TcpStream, bytes: &[u8], most: usize) -> usize {
+/// Writes `bytes` repeatedly until the server closes; returns the number of bytes written.
+async fn write_until_closed(stream: TcpStream, bytes: &[u8], most: usize) -> usize {
     let (mut reading, mut writing) = stream.into_split();
     let reader = tokio::spawn(async move {
         let mut sink = vec![0; 64 * 1024];
@@ -207,29 +207,29 @@ async fn until_hung_up(stream: TcpStream, bytes: &[u8], most: usize) -> usize {
 }
 
 #[tokio::test]
-async fn a_head_in_endless_pieces_is_hung_up_on() {
-    // Far more than the kernel takes in for a server that reads no more.
+async fn endless_continuation_frames_close_the_connection() {
+    // Far more than the kernel buffers for a server that has stopped reading.
     const MOST: usize = 256 * 1024 * 1024;
     let server = Basalt::start().await;
     for piece in [&[0_u8; 0][..], &[0x82], &[0x82; 1000]] {
         let mut stream = http2(&server).await;
         stream.write_all(&frame(HEADERS, END_STREAM, 1, &head(2, "/health"))).await.unwrap();
         let pieces = frame(CONTINUATION, 0, 1, piece).repeat(100);
-        let written = timeout(LIMIT, until_hung_up(stream, &pieces, MOST)).await.unwrap();
+        let written = timeout(LIMIT, write_until_closed(stream, &pieces, MOST)).await.unwrap();
         assert!(written < MOST, "{written} bytes in pieces of {}", piece.len());
     }
     server.get("/health").send().await.expect(200);
 }
 
 #[tokio::test]
-async fn more_requests_than_a_connection_may_have_are_refused_one_by_one() {
+async fn streams_beyond_the_limit_are_refused_individually() {
     let server = Basalt::builder()
         .config("server.max_streams", "2")
         .config("server.require_apikey", "false")
         .start()
         .await;
     let mut stream = http2(&server).await;
-    // Two whose bodies do not come, and a third.
+    // Two requests without their bodies, and a third.
     for id in [1, 3, 5] {
         stream.write_all(&frame(HEADERS, END_HEADERS, id, &head(3, "/rest/v1/rpc/nothing"))).await.unwrap();
     }
@@ -238,10 +238,10 @@ async fn more_requests_than_a_connection_may_have_are_refused_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_few_bytes_that_stand_for_many_headers_do_not_fill_the_memory() {
+async fn hpack_amplification_does_not_fill_the_memory() {
     let server = Basalt::start().await;
     let resident = async || metric(&server, "process_resident_memory_bytes").await;
-    // `accept-charset`, without a value, in a byte each.
+    // `accept-charset` without a value, one byte each.
     let block = [&head(3, "/rest/v1/nothing")[..], &[0x80 | 15].repeat(390)].concat();
     let requests: Vec<u8> = (0..256).flat_map(|id| frame(HEADERS, END_HEADERS, 2 * id + 1, &block)).collect();
     let before = resident().await;
@@ -252,21 +252,21 @@ async fn a_few_bytes_that_stand_for_many_headers_do_not_fill_the_memory() {
         streams.push(stream);
     }
     for stream in &mut streams {
-        assert!(next(stream, HEADERS, 511).await.is_some(), "every one is answered");
+        assert!(next(stream, HEADERS, 511).await.is_some(), "every request gets a response");
     }
     let grown = resident().await - before;
     assert!(grown < 64.0 * 1024.0 * 1024.0, "{grown} bytes more");
 
-    // 2,000 of them are over the limit of a header list, which counts 46 bytes for each.
+    // 2,000 headers exceed the header list limit, which counts 46 bytes for each.
     let mut stream = http2(&server).await;
     let block = [&head(3, "/rest/v1/nothing")[..], &[0x80 | 15].repeat(2000)].concat();
     stream.write_all(&frame(HEADERS, END_HEADERS, 1, &block)).await.unwrap();
-    let answer = next(&mut stream, HEADERS, 1).await.unwrap();
-    assert_eq!(answer, b"\x48\x83\x69\x90\xff", ":status 431");
+    let response = next(&mut stream, HEADERS, 1).await.unwrap();
+    assert_eq!(response, b"\x48\x83\x69\x90\xff", ":status 431");
 }
 
 #[tokio::test]
-async fn a_connection_that_is_opened_for_nothing_is_closed() {
+async fn idle_new_connection_is_closed() {
     let server = Basalt::builder()
         .config("server.idle_timeout", "1s")
         .config("server.stall_timeout", "1s")
@@ -283,7 +283,7 @@ async fn a_connection_that_is_opened_for_nothing_is_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_that_are_taken_back_at_once_leave_nothing_behind() {
+async fn rapid_resets_leave_no_work_behind() {
     let server = Basalt::start().await;
     let reset = [0, 0, 0, 8];
     let mut id = 1;
@@ -294,8 +294,8 @@ async fn requests_that_are_taken_back_at_once_leave_nothing_behind() {
         id += 2;
     }
     let stream = http2(&server).await;
-    let _taken = timeout(LIMIT, until_hung_up(stream, &resets, 1)).await.unwrap();
-    // And with requests that go to the database, by a client that the server cannot tell from a good one.
+    let _taken = timeout(LIMIT, write_until_closed(stream, &resets, 1)).await.unwrap();
+    // Also with database requests, at a rate that a normal client could have.
     let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
     let (mut requests, connection) = h2::client::handshake(stream).await.unwrap();
     let driver = tokio::spawn(connection);
@@ -307,10 +307,10 @@ async fn requests_that_are_taken_back_at_once_leave_nothing_behind() {
             .unwrap();
         let Ok(ready) = requests.ready().await else { break };
         requests = ready;
-        let Ok((answer, mut sending)) = requests.send_request(request, false) else { break };
+        let Ok((response, mut sending)) = requests.send_request(request, false) else { break };
         let _gone = sending.send_data(Bytes::from_static(b"x"), false);
         sending.send_reset(h2::Reason::CANCEL);
-        drop(answer);
+        drop(response);
     }
     driver.abort();
     server.get("/rest/v1/").apikey(server.service_key()).send().await.expect(200);
@@ -325,7 +325,7 @@ async fn requests_that_are_taken_back_at_once_leave_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn questions_without_an_ear_for_the_answers_do_not_fill_the_memory() {
+async fn unread_ping_replies_do_not_fill_the_memory() {
     let server = Basalt::builder()
         .config("server.idle_timeout", "2s")
         .config("server.stall_timeout", "1s")
@@ -337,7 +337,7 @@ async fn questions_without_an_ear_for_the_answers_do_not_fill_the_memory() {
     let mut streams = Vec::new();
     for _ in 0..20 {
         let mut stream = http2(&server).await;
-        // Written until the server takes no more: no answer is read.
+        // Write until the server stops reading; never read a reply.
         let write = async {
             for _ in 0..500 {
                 stream.write_all(&pings).await?;
@@ -359,7 +359,7 @@ async fn questions_without_an_ear_for_the_answers_do_not_fill_the_memory() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_gone_does_not_hold_up_the_end() {
+async fn vanished_client_does_not_delay_shutdown() {
     let mut server = Basalt::start().await;
     let mut connection = http2(&server).await;
     connection.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &head(2, "/health"))).await.unwrap();

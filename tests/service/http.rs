@@ -1,5 +1,5 @@
-//! What a service may ask of the gateway (DESIGN §12, "HTTP"), through the test kit's probe service: streams, sockets, its
-//! own words and headers.
+//! The gateway's HTTP features for services (DESIGN §12, "HTTP"), through the test kit's probe service: streams, sockets, error
+//! formats and headers.
 
 mod shapes;
 mod sockets;

@@ -1,5 +1,5 @@
-//! `pg::jobs` on two tables as storage and Stripe's events will have them: rows that go when they are done, and rows that
-//! stay with their outcome.
+//! `core::jobs` on two kinds of tables: one deletes rows when they are done (storage), one keeps rows with their outcome
+//! (Stripe events).
 
 #![expect(clippy::unwrap_used, reason = "helpers fail a test as the tests do")]
 
@@ -29,7 +29,7 @@ const METRICS: Metrics = Metrics {
     dead: "test_dead",
 };
 
-/// As blobs to delete.
+/// Like blobs to delete.
 static GARBAGE: Table = Table {
     name: "garbage",
     table: "garbage",
@@ -57,7 +57,7 @@ static GARBAGE: Table = Table {
     metrics: METRICS,
 };
 
-/// As `webhook_events` of functions.md 4.1: a dead letter is `failed` without a next attempt.
+/// Like `webhook_events` in functions.md 4.1: a dead letter is `failed` without a next attempt.
 static EVENTS: Table = Table {
     name: "events",
     table: "webhook_events",
@@ -97,7 +97,7 @@ create table webhook_events (id text primary key, source text not null default '
 type Answer = Result<Done, Failure>;
 type Act = dyn Fn(&Job) -> BoxFuture<'static, Answer> + Send + Sync;
 
-/// Does what a test says, and notes which jobs it was given.
+/// A handler given by the test that records its jobs.
 struct Scripted {
     act: Box<Act>,
     runs: Arc<Mutex<Vec<(String, u32)>>>,
@@ -115,7 +115,7 @@ struct Fixture {
     pool: ServicePool,
 }
 
-/// A worker at work.
+/// A running worker.
 struct Running {
     worker: Arc<Worker<Scripted>>,
     runs: Arc<Mutex<Vec<(String, u32)>>>,
@@ -213,7 +213,7 @@ fn done(outcome: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn two_workers_share_a_table_and_run_each_job_once() {
+async fn two_workers_run_each_job_once() {
     let fixture = fixture().await;
     fixture.database.sql("insert into garbage select from generate_series(1, 200)").await;
     let most = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
@@ -245,7 +245,7 @@ async fn two_workers_share_a_table_and_run_each_job_once() {
 }
 
 #[tokio::test]
-async fn a_job_that_fails_runs_again_and_is_a_dead_letter_in_the_end() {
+async fn failing_job_is_retried_then_dead() {
     let fixture = fixture().await;
     fixture.event("evt_passing").await;
     fixture.event("evt_lasting").await;
@@ -254,7 +254,7 @@ async fn a_job_that_fails_runs_again_and_is_a_dead_letter_in_the_end() {
     let mends = Arc::new(AtomicUsize::new(0));
     let mended = Arc::clone(&mends);
     let running = fixture.start(&EVENTS, policy(), move |job| {
-        let answer = match job.key.as_str() {
+        let response = match job.key.as_str() {
             _ if mended.load(Ordering::SeqCst) > 0 => done("mended"),
             "evt_passing" => Err(Failure::transient("Stripe is away")),
             "evt_lasting" => {
@@ -262,7 +262,7 @@ async fn a_job_that_fails_runs_again_and_is_a_dead_letter_in_the_end() {
             }
             _ => done("applied"),
         };
-        async { answer }
+        async { response }
     });
     fixture
         .until_event("evt_fine", "status = 'processed' and outcome = 'applied' and processed_at is not null")
@@ -298,11 +298,11 @@ async fn a_job_that_fails_runs_again_and_is_a_dead_letter_in_the_end() {
 }
 
 #[tokio::test]
-async fn a_job_whose_server_died_runs_again_when_its_lease_is_over() {
+async fn job_of_a_dead_server_is_retried_after_its_lease() {
     let fixture = fixture().await;
     fixture.event("evt_1").await;
     let short = || Policy { time_limit: Duration::from_secs(1), ..policy() };
-    // Its tasks end where they stand, as those of a killed process do.
+    // Dropping the runtime aborts its tasks, like a killed process.
     let killed = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let first = {
         let _entered = killed.enter();
@@ -324,7 +324,7 @@ async fn a_job_whose_server_died_runs_again_when_its_lease_is_over() {
 }
 
 #[tokio::test]
-async fn a_job_that_ends_every_server_is_given_up_without_another_attempt() {
+async fn job_that_never_finished_is_dead_after_max_attempts() {
     let fixture = fixture().await;
     fixture.event("evt_1").await;
     fixture.database.sql("update webhook_events set attempts = 3").await;
@@ -336,7 +336,7 @@ async fn a_job_that_ends_every_server_is_given_up_without_another_attempt() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_outlives_its_lease_marks_nothing() {
+async fn attempt_past_its_lease_does_not_update_the_row() {
     for late in [done("late"), Err(Failure::transient("late")), Err(Failure::permanent("late"))] {
         let fixture = fixture().await;
         fixture.event("evt_1").await;
@@ -350,7 +350,7 @@ async fn an_attempt_that_outlives_its_lease_marks_nothing() {
             }
         });
         fixture.until_event("evt_1", "attempts = 1").await;
-        // As an operator's retry has it: the number of the next attempt is the same.
+        // As after an operator's retry: the attempt number is the same.
         let keys = ["evt_1".to_owned()];
         fixture.queue(&EVENTS).retry(RetrySelection::Keys(&keys)).await.unwrap().unwrap();
         let held = Arc::new(Notify::new());
@@ -375,7 +375,7 @@ async fn an_attempt_that_outlives_its_lease_marks_nothing() {
 }
 
 #[tokio::test]
-async fn panics_and_endless_attempts_are_failures_that_may_pass() {
+async fn panics_and_timeouts_are_transient_failures() {
     let fixture = fixture().await;
     fixture.event("evt_panics").await;
     fixture.event("evt_endless").await;
@@ -397,7 +397,7 @@ async fn panics_and_endless_attempts_are_failures_that_may_pass() {
 }
 
 #[tokio::test]
-async fn a_mark_outlives_the_connections() {
+async fn outcome_is_recorded_despite_lost_connections() {
     let fixture = fixture().await;
     fixture.event("evt_1").await;
     let admin = Arc::new(ServicePool::new(
@@ -422,7 +422,7 @@ async fn a_mark_outlives_the_connections() {
 }
 
 #[tokio::test]
-async fn at_shutdown_attempts_end_or_are_left_to_their_lease() {
+async fn shutdown_waits_for_attempts_up_to_a_limit() {
     let fixture = fixture().await;
     fixture.event("evt_ends").await;
     fixture.event("evt_never_ends").await;
@@ -446,13 +446,13 @@ async fn at_shutdown_attempts_end_or_are_left_to_their_lease() {
 }
 
 #[tokio::test]
-async fn a_request_may_run_its_own_job_and_is_told_what_came_of_it() {
+async fn run_now_returns_the_outcome() {
     let fixture = fixture().await;
     let running = fixture.start(&EVENTS, policy(), |job| {
         let fails = job.key == "evt_fails";
         async move { if fails { Err(Failure::permanent("no")) } else { done("applied") } }
     });
-    // The worker has looked, and looks again in some seconds.
+    // The worker has just polled and polls again in a few seconds.
     sleep(Duration::from_millis(200)).await;
     fixture.event("evt_1").await;
     let outcome = running.worker.run_now("evt_1").await.unwrap();
@@ -466,7 +466,7 @@ async fn a_request_may_run_its_own_job_and_is_told_what_came_of_it() {
 }
 
 #[tokio::test]
-async fn a_request_waits_for_its_turn_and_no_longer() {
+async fn run_now_waits_for_a_slot_up_to_its_deadline() {
     let fixture = fixture().await;
     let ends = Arc::new(Notify::new());
     let ending = Arc::clone(&ends);
@@ -480,7 +480,7 @@ async fn a_request_waits_for_its_turn_and_no_longer() {
             done("applied")
         }
     });
-    // The worker has looked, and looks again in some seconds.
+    // The worker has just polled and polls again in a few seconds.
     sleep(Duration::from_millis(200)).await;
     fixture.event("evt_waits").await;
     let worker = Arc::clone(&running.worker);
@@ -502,7 +502,7 @@ async fn a_request_waits_for_its_turn_and_no_longer() {
 }
 
 #[tokio::test]
-async fn rows_that_ended_go_after_their_time() {
+async fn finished_rows_are_deleted_after_their_retention() {
     let fixture = fixture().await;
     fixture
         .database
@@ -517,7 +517,7 @@ async fn rows_that_ended_go_after_their_time() {
     let running = fixture.start(&EVENTS, Policy { retention, ..policy() }, |_job| async { done("") });
     fixture
         .until(
-            "old ones gone",
+            "old rows are deleted",
             "select string_agg(id, ' ' order by id) = 'evt_other evt_young' from webhook_events",
         )
         .await;

@@ -1,5 +1,5 @@
-//! API keys and signing keys as requests meet them: the gate, several servers on one database, a database that is away,
-//! and what refused tokens are told (auth.md §3.1).
+//! API keys and signing keys: the API key check, several servers on one database, a database outage, and errors of invalid
+//! tokens (auth.md §3.1).
 
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test's helpers fail it by panicking")]
 
@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 const CHROME: &str =
     "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36";
 
-/// The keys of a server's database, as another machine with the same secrets sees them.
+/// A key store on the server's database, as on another machine with the same secrets.
 fn store(server: &Basalt, database: &TestDatabase) -> KeyStore {
     let secrets = std::fs::read(server.state_dir().join("secrets.json")).unwrap();
     let secrets: Value = serde_json::from_slice(&secrets).unwrap();
@@ -48,17 +48,17 @@ fn with_key(server: &Basalt, key: &str) -> Request {
     server.get("/auth/v1/settings").apikey(key)
 }
 
-/// Without a notification it is five seconds from one change, seen, to the next.
+/// The polling interval that applies without notifications.
 const WITHOUT_NOTIFICATION: Duration = Duration::from_secs(5);
 
 async fn until_status(server: &Basalt, key: &str, wanted: u16) {
     server
-        .until(Duration::from_secs(60), &with_key(server, key), |answer| answer.status.as_u16() == wanted)
+        .until(Duration::from_secs(60), &with_key(server, key), |response| response.status.as_u16() == wanted)
         .await;
 }
 
 #[tokio::test]
-async fn a_change_holds_on_every_server_at_once() {
+async fn key_changes_reach_every_server_immediately() {
     let first = Basalt::start().await;
     let second = Basalt::builder().database_url(&first.database().url()).start().await;
     let store = store(&first, first.database());
@@ -74,12 +74,12 @@ async fn a_change_holds_on_every_server_at_once() {
             until_status(server, text(&key), 401).await;
         }
     }
-    // Eight changes, one after the other.
+    // Eight changes in sequence.
     assert!(begun.elapsed() < 4 * WITHOUT_NOTIFICATION, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
-async fn the_keys_that_are_known_hold_while_the_database_is_away_and_changes_are_caught_up_with() {
+async fn known_keys_work_during_an_outage() {
     let server = Basalt::builder().through_proxy().start().await;
     for expected in ["reconnect", "pool", "unreachable", "database"] {
         server.expect_log(expected);
@@ -91,18 +91,18 @@ async fn the_keys_that_are_known_hold_while_the_database_is_away_and_changes_are
     server.proxy().set(Link::Cut);
     with_key(&server, text(&kept)).send().await.expect(200);
     with_key(&server, server.publishable_key()).send().await.expect(200);
-    // The notification finds no listener.
+    // The notification is lost: no listener is connected.
     store.revoke_api_key(&kept, Clock::system().now()).await.unwrap();
     let missed = store.create_api_key(&secret_key("missed"), Clock::system().now()).await.unwrap();
     with_key(&server, text(&kept)).send().await.expect(200);
     server.proxy().set(Link::Up);
-    let known = |answer: &Response| answer.status.as_u16() == 200;
+    let known = |response: &Response| response.status.as_u16() == 200;
     server.until(Duration::from_secs(60), &with_key(&server, text(&missed)), known).await;
     with_key(&server, text(&kept)).send().await.expect(401);
 }
 
 #[tokio::test]
-async fn an_expired_key_is_no_key_and_a_use_is_written_down() {
+async fn keys_expire_and_record_their_use() {
     let server = Basalt::start().await;
     let store = store(&server, server.database());
     let now = Clock::system().now();
@@ -110,10 +110,10 @@ async fn an_expired_key_is_no_key_and_a_use_is_written_down() {
     let new = NewApiKey { expires_at: Some(ends), ..secret_key("short") };
     let key = store.create_api_key(&new, now).await.unwrap();
     until_status(&server, text(&key), 200).await;
-    let refused = |answer: &Response| answer.status.as_u16() == 401;
+    let refused = |response: &Response| response.status.as_u16() == 401;
     server.until(Duration::from_secs(60), &with_key(&server, text(&key)), refused).await;
     let a_second = jiff::SignedDuration::from_secs(1);
-    assert!(Clock::system().now() >= ends.checked_sub(a_second).unwrap(), "to the second");
+    assert!(Clock::system().now() >= ends.checked_sub(a_second).unwrap(), "the key expired too early");
 
     store.note_uses(&[(key.id, now.as_second())]).await.unwrap();
     let stored = store.read().await.unwrap();
@@ -122,7 +122,7 @@ async fn an_expired_key_is_no_key_and_a_use_is_written_down() {
 }
 
 #[tokio::test]
-async fn nothing_in_the_database_tells_a_key() {
+async fn keys_are_stored_encrypted_and_unreadable_to_roles() {
     let server = Basalt::start().await;
     let store = store(&server, server.database());
     let now = Clock::system().now();
@@ -141,7 +141,7 @@ async fn nothing_in_the_database_tells_a_key() {
 }
 
 #[tokio::test]
-async fn a_secret_key_in_a_browser_is_refused_everywhere_unless_that_is_allowed() {
+async fn secret_key_from_a_browser_is_rejected_by_default() {
     let server = Basalt::start().await;
     let paths = ["/rest/v1/", "/auth/v1/settings", "/storage/v1/bucket", "/functions/v1/any"];
     for path in paths {
@@ -151,18 +151,18 @@ async fn a_secret_key_in_a_browser_is_refused_everywhere_unless_that_is_allowed(
         assert_eq!(refused.status.as_u16(), 401, "{path}");
         let message = "Forbidden use of secret API key in browser";
         assert_eq!(refused.json()["message"], message);
-        assert_eq!(refused.header("access-control-allow-origin"), "*", "the page may read why");
+        assert_eq!(refused.header("access-control-allow-origin"), "*", "the page can read the error");
         for (agent, key) in [
             (CHROME, server.publishable_key()),
             (CHROME, server.anon_key()),
             ("node", server.secret_key()),
             ("supabase-py/2.0", server.secret_key()),
         ] {
-            let answer = from(agent, key).send().await;
-            assert!(!answer.text().contains(message), "{path} {agent}");
+            let response = from(agent, key).send().await;
+            assert!(!response.text().contains(message), "{path} {agent}");
         }
     }
-    // Chrome's page says another User-Agent; Node says `Sec-Fetch-Mode` by itself, and SvelteKit on Node `Origin`.
+    // A page may change the User-Agent; Node sends `Sec-Fetch-Mode`, and SvelteKit on Node sends `Origin`.
     let page =
         |request: Request| request.header("user-agent", "app/1.0").header("sec-fetch-site", "cross-site");
     let node = |request: Request| {
@@ -172,8 +172,8 @@ async fn a_secret_key_in_a_browser_is_refused_everywhere_unless_that_is_allowed(
     for path in paths {
         for key in [server.secret_key(), server.service_key()] {
             page(server.get(path).apikey(key)).send().await.expect(401);
-            let answer = node(server.get(path).apikey(key)).send().await;
-            assert!(!answer.text().contains("Forbidden use"), "{path}");
+            let response = node(server.get(path).apikey(key)).send().await;
+            assert!(!response.text().contains("Forbidden use"), "{path}");
         }
         let beside = server.get(path).apikey(server.publishable_key()).bearer(server.service_key());
         page(beside).send().await.expect(401);
@@ -200,9 +200,9 @@ async fn a_secret_key_in_a_browser_is_refused_everywhere_unless_that_is_allowed(
 }
 
 #[tokio::test]
-async fn what_browsers_navigate_to_needs_no_key_and_what_clients_post_does() {
+async fn only_navigated_routes_need_no_key() {
     let server = Basalt::start().await;
-    let answer = async |method: &str, path: &str| {
+    let response = async |method: &str, path: &str| {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         server.request(method, &format!("/auth/v1{path}")).send().await.status.as_u16()
     };
@@ -218,7 +218,7 @@ async fn what_browsers_navigate_to_needs_no_key_and_what_clients_post_does() {
         ("GET", "/oauth/userinfo"),
     ];
     for (method, path) in gated {
-        assert_eq!(answer(method, path).await, 401, "{method} {path}");
+        assert_eq!(response(method, path).await, 401, "{method} {path}");
     }
     let open = [
         ("GET", "/verify"),
@@ -236,7 +236,7 @@ async fn what_browsers_navigate_to_needs_no_key_and_what_clients_post_does() {
         ("POST", "/oauth/clients/register"),
     ];
     for (method, path) in open {
-        assert_ne!(answer(method, path).await, 401, "{method} {path}");
+        assert_ne!(response(method, path).await, 401, "{method} {path}");
     }
 }
 
@@ -246,25 +246,25 @@ fn hs256(secret: &str, header: Value, claims: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_is_told_why() {
+async fn invalid_tokens_get_specific_errors() {
     let server = Basalt::start().await;
     let claims = json!({ "sub": "11111111-2222-4333-8444-555555555555", "role": "authenticated" });
     let secret = server.jwt_secret();
-    let told = async |token: &str| {
+    let error_of = async |token: &str| {
         let request = server.get("/auth/v1/user").apikey(server.anon_key()).bearer(token);
-        let answer = request.header("x-supabase-api-version", "2024-01-01").send().await;
-        let body = answer.json();
-        assert_eq!(answer.header("x-sb-error-code"), body["code"].as_str().unwrap());
+        let response = request.header("x-supabase-api-version", "2024-01-01").send().await;
+        let body = response.json();
+        assert_eq!(response.header("x-sb-error-code"), body["code"].as_str().unwrap());
         let message = body["message"].as_str().unwrap().to_owned();
-        (answer.status.as_u16(), body["code"].as_str().unwrap().to_owned(), message)
+        (response.status.as_u16(), body["code"].as_str().unwrap().to_owned(), message)
     };
     let bad = |reason: &str| {
         let message = format!("invalid JWT: unable to parse or verify signature, {reason}");
         (403, "bad_jwt".to_owned(), message)
     };
-    // HS256 with an unknown kid or none is the secret's.
+    // HS256 with an unknown kid, or without one, uses the secret.
     for header in [json!({ "alg": "HS256", "typ": "JWT" }), json!({ "alg": "HS256", "kid": "unknown" })] {
-        let accepted = told(&hs256(secret, header, &claims)).await;
+        let accepted = error_of(&hs256(secret, header, &claims)).await;
         assert_eq!(
             accepted,
             (403, "user_not_found".to_owned(), "User from sub claim in JWT does not exist".to_owned())
@@ -272,11 +272,11 @@ async fn a_token_that_is_refused_is_told_why() {
     }
     let expired = json!({ "sub": claims["sub"], "role": "authenticated", "exp": 1_000_000_000 });
     assert_eq!(
-        told(&hs256(secret, json!({ "alg": "HS256" }), &expired)).await,
+        error_of(&hs256(secret, json!({ "alg": "HS256" }), &expired)).await,
         bad("token has invalid claims: token is expired")
     );
     assert_eq!(
-        told(&hs256("another secret of at least thirty-two", json!({ "alg": "HS256" }), &claims)).await,
+        error_of(&hs256("another secret of at least thirty-two", json!({ "alg": "HS256" }), &claims)).await,
         bad("token signature is invalid: signature is invalid")
     );
     let foreign = |algorithm: &str, kid: &str| {
@@ -293,20 +293,20 @@ async fn a_token_that_is_refused_is_told_why() {
         basalt_core::keys::Keys::new(material).unwrap().sign(&claims).unwrap()
     };
     assert_eq!(
-        told(&foreign("ES256", "nobody-knows")).await,
+        error_of(&foreign("ES256", "nobody-knows")).await,
         bad(
             "token is unverifiable: error while executing keyfunc: unrecognized JWT kid nobody-knows for algorithm ES256"
         )
     );
     for algorithm in ["RS256", "EdDSA"] {
         assert_eq!(
-            told(&foreign(algorithm, "nobody-knows")).await,
+            error_of(&foreign(algorithm, "nobody-knows")).await,
             bad(&format!("token signature is invalid: signing method {algorithm} is invalid")),
             "only algorithms of configured keys are accepted"
         );
     }
     assert_eq!(
-        told("not.a-token").await,
+        error_of("not.a-token").await,
         bad("token is malformed: token contains an invalid number of segments")
     );
     let no_sub = encode(
@@ -315,23 +315,23 @@ async fn a_token_that_is_refused_is_told_why() {
         &EncodingKey::from_secret(secret.as_bytes()),
     );
     assert_eq!(
-        told(&no_sub.unwrap()).await,
+        error_of(&no_sub.unwrap()).await,
         (403, "bad_jwt".to_owned(), "invalid claim: missing sub claim".to_owned())
     );
     let wrong_sub = json!({ "sub": "1234567890", "role": "authenticated" });
     assert_eq!(
-        told(&hs256(secret, json!({ "alg": "HS256" }), &wrong_sub)).await,
+        error_of(&hs256(secret, json!({ "alg": "HS256" }), &wrong_sub)).await,
         (400, "bad_jwt".to_owned(), "invalid claim: sub claim must be a UUID".to_owned())
     );
     let wrong_session = json!({ "sub": claims["sub"], "role": "authenticated", "session_id": "one" });
     assert_eq!(
-        told(&hs256(secret, json!({ "alg": "HS256" }), &wrong_session)).await,
+        error_of(&hs256(secret, json!({ "alg": "HS256" }), &wrong_session)).await,
         (403, "bad_jwt".to_owned(), "invalid claim: session_id claim must be a UUID".to_owned())
     );
 }
 
 #[tokio::test]
-async fn the_requested_audience_is_the_headers_then_the_tokens_then_the_configured_one() {
+async fn audience_is_header_then_token_then_configured() {
     let server = Basalt::builder()
         .config("auth.password_argon2_memory", "64")
         .config("auth.password_argon2_iterations", "1")
@@ -350,7 +350,7 @@ async fn the_requested_audience_is_the_headers_then_the_tokens_then_the_configur
     let listed =
         async |request: Request| request.send().await.expect(200).json()["users"].as_array().unwrap().len();
     assert_eq!(listed(admin(Method::GET, "/admin/users").header("x-jwt-aud", "partners")).await, 1);
-    assert_eq!(listed(admin(Method::GET, "/admin/users")).await, 0, "an admin's own audience does not count");
+    assert_eq!(listed(admin(Method::GET, "/admin/users")).await, 0, "an admin's own audience is ignored");
     let sign_in = |audience: Option<&str>| {
         let request =
             server.post("/auth/v1/token?grant_type=password").apikey(server.anon_key()).json(&account);

@@ -1,11 +1,11 @@
-//! The server's log: one event is one line, whatever users write, and it tells no secret.
+//! The server's log: one line per event, whatever users send, and no secrets.
 
 use basalt_testkit::{Basalt, Request};
 use http::Method;
 use serde_json::json;
 
 #[tokio::test]
-async fn a_user_writes_no_line_of_the_log() {
+async fn user_input_cannot_forge_log_lines() {
     const FORGED: &str = "2026-11-22T00:00:00.000000Z ERROR forged";
     for format in ["text", "json"] {
         let builder = Basalt::builder().config("server.log_format", format).expect_log("");
@@ -111,7 +111,7 @@ async fn access_log_names_path_client_and_user_without_secrets() {
     assert_eq!(of("/auth/v1/verify")["path"], "/auth/v1/verify?token=***&type=***");
     assert_eq!(of("/storage/v1/object/public")["path"], "/storage/v1/object/public/bucket/***/***");
     assert_eq!(of("/functions/v1/hello")["path"], "/functions/v1/hello?***&code=***");
-    assert!(of("/rest/v1/forged").get("user").is_none(), "a token that does not verify names no user");
+    assert!(of("/rest/v1/forged").get("user").is_none(), "an invalid token does not set the user");
     let anonymous = lines.iter().find(|line| line.fields["path"] == "/rest/v1/plans").unwrap();
     assert!(anonymous.fields.get("user").is_none());
     for line in server.log() {

@@ -1,5 +1,5 @@
-//! Tests of whole servers on a real PostgreSQL: one module for each service or part of the server. What takes parts away
-//! from a running server is in `faults/`, an executable of its own.
+//! Tests of whole servers on a real PostgreSQL, one module for each service or part of the server. Fault injection is in
+//! `faults/`, a separate executable.
 
 mod auth;
 mod cli;

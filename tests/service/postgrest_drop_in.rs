@@ -1,8 +1,7 @@
-//! `basalt serve --only rest` in the place of the `postgrest` program, without an edited line (rest.md §4.4, §4.5, §6):
-//! PostgREST's variables, its file, its signals, its admin port, a database that has never seen Basalt.
+//! `basalt serve --only rest` in place of `postgrest`, with unchanged configuration (rest.md §4.4, §4.5, §6): variables, file,
+//! signals, admin port, and a database without Basalt's schemas.
 //!
-//! Which value each setting gets is tested beside `config/postgrest.rs`; what each answer looks like, in `rest/` and
-//! `tests/oracle`.
+//! Unit tests of `config/postgrest.rs` cover each setting's value; `rest/` and `tests/oracle` cover the responses.
 #![expect(clippy::unwrap_used, reason = "helpers fail a test by panicking")]
 
 mod admin;

@@ -1,5 +1,5 @@
-//! System migrations, project files and the app's policies on a real PostgreSQL. `BASALT_TEST_POSTGRES_BIN` chooses
-//! another version.
+//! System migrations, project files and the app's policies on a real PostgreSQL; `BASALT_TEST_POSTGRES_BIN` selects another
+//! version.
 
 mod app_schema;
 mod external_database;

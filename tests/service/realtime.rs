@@ -1,5 +1,5 @@
-//! `/realtime/v1` frame by frame, as realtime.md has it: the real server on a real PostgreSQL. What the unmodified client
-//! sees is in `conformance/`.
+//! `/realtime/v1` frame by frame, against realtime.md: a real server on a real PostgreSQL. Tests with the unmodified client are
+//! in `conformance/`.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -17,15 +17,15 @@ mod private;
 use basalt_testkit::{Basalt, Message, WebSocket};
 use serde_json::{Value, json};
 
-/// Of the tokens of these tests.
+/// The `exp` of these tests' tokens.
 const FAR: u32 = 4_102_444_800;
 
-/// A socket of the serializer 2.0.0 with the publishable key.
+/// A socket with serializer 2.0.0 and the publishable key.
 async fn socket(server: &Basalt) -> WebSocket {
     server.websocket(&path(server, "2.0.0")).await
 }
 
-/// A socket of the serializer 1.0.0.
+/// A socket with serializer 1.0.0.
 async fn old_socket(server: &Basalt) -> WebSocket {
     server.websocket(&path(server, "1.0.0")).await
 }
@@ -49,26 +49,26 @@ async fn next(socket: &mut WebSocket) -> Value {
     }
 }
 
-/// Joins with ref and join_ref `reference` and gives the answer's payload.
+/// Joins with ref and join_ref `reference` and returns the reply's payload.
 async fn join(socket: &mut WebSocket, reference: &str, topic: &str, payload: Value) -> Value {
     send(socket, json!([reference, reference, topic, "phx_join", payload])).await;
-    let answer = next(socket).await;
-    let head = &answer.as_array().unwrap()[..4];
-    assert_eq!(head, [json!(reference), json!(reference), json!(topic), json!("phx_reply")], "{answer}");
-    answer[4].clone()
+    let response = next(socket).await;
+    let head = &response.as_array().unwrap()[..4];
+    assert_eq!(head, [json!(reference), json!(reference), json!(topic), json!("phx_reply")], "{response}");
+    response[4].clone()
 }
 
-/// Joins without wishes.
+/// Joins with an empty configuration.
 async fn join_plain(socket: &mut WebSocket, reference: &str, topic: &str) {
-    let answer = join(socket, reference, topic, json!({ "config": {} })).await;
-    assert_eq!(answer, json!({ "status": "ok", "response": { "postgres_changes": [] } }));
+    let response = join(socket, reference, topic, json!({ "config": {} })).await;
+    assert_eq!(response, json!({ "status": "ok", "response": { "postgres_changes": [] } }));
 }
 
-/// Sends a heartbeat and checks that its answer is the next message: nothing else came.
+/// Sends a heartbeat and checks that its reply is the next message, so that no other message arrived.
 async fn expect_quiet(socket: &mut WebSocket) {
     send(socket, json!([null, "beat", "phoenix", "heartbeat", {}])).await;
-    let answer = next(socket).await;
-    assert_eq!(answer, json!([null, "beat", "phoenix", "phx_reply", { "status": "ok", "response": {} }]));
+    let response = next(socket).await;
+    assert_eq!(response, json!([null, "beat", "phoenix", "phx_reply", { "status": "ok", "response": {} }]));
 }
 
 /// A broadcast in a binary frame.
@@ -88,7 +88,7 @@ fn binary_push(
     frame
 }
 
-/// What a receiver gets of it.
+/// The broadcast frame that receivers get.
 fn binary_broadcast(topic: &str, event: &str, encoding: u8, payload: &[u8]) -> Message {
     let length = |text: &str| u8::try_from(text.len()).unwrap();
     let mut frame = vec![4, length(topic), length(event), 0, encoding];

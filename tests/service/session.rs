@@ -1,4 +1,4 @@
-//! The rules that keep a pipeline of statements honest (DESIGN §3), each against a real PostgreSQL.
+//! Transactions sent as a pipeline (DESIGN §3), against a real PostgreSQL.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use basalt_testkit::TestDatabase;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-/// A database with one table, and sessions of its superuser: what is tested here is the transaction, not the login.
+/// A database with test tables, and superuser sessions: these tests are about transactions, not logins.
 struct Fixture {
     database: TestDatabase,
     sessions: Sessions,
@@ -75,10 +75,10 @@ fn statement(text: &'static str) -> Statement {
     Sql::text(text).into()
 }
 
-/// Goes away, as a client does, from work that PostgreSQL sleeps in.
-async fn leave_asleep<T>(fixture: &Fixture, work: impl Future<Output = T>) {
+/// Drops the future while PostgreSQL sleeps, as a disconnected client does.
+async fn disconnect_while_asleep<T>(fixture: &Fixture, work: impl Future<Output = T>) {
     tokio::select! {
-        _ended = work => panic!("it ended before the caller left"),
+        _ended = work => panic!("the statement ended before the disconnect"),
         () = fixture.database.until_asleep("%pg_sleep%") => {}
     }
 }
@@ -90,8 +90,8 @@ fn insert(id: i32) -> Statement {
         .into()
 }
 
-fn int(answers: &Answers) -> i64 {
-    answers[0][0].number(0).unwrap()
+fn int(results: &Answers) -> i64 {
+    results[0][0].number(0).unwrap()
 }
 
 fn code(result: Result<Answers, SessionError>) -> String {
@@ -106,18 +106,18 @@ fn code(result: Result<Answers, SessionError>) -> String {
 }
 
 #[tokio::test]
-async fn the_first_error_in_order_is_the_answer() {
+async fn first_error_of_the_pipeline_is_returned() {
     let fixture = fixture(1).await;
     let steps = vec![statement("select 1"), statement("select 1 / 0"), statement("select 2")];
     assert_eq!(code(fixture.sessions.run(scope(Access::ReadOnly), steps.clone()).await), "22012");
-    // Again, now that everything is prepared and travels in one flush.
+    // Again with prepared statements, sent in one flush.
     assert_eq!(code(fixture.sessions.run(scope(Access::ReadOnly), steps).await), "22012");
     assert_eq!(code(fixture.sessions.run(as_role("nobody_of_this_name"), vec![insert(1)]).await), "22023");
     assert_eq!(fixture.database.count("items").await, 0);
 }
 
 #[tokio::test]
-async fn an_error_at_commit_is_an_error() {
+async fn commit_error_is_returned() {
     let fixture = fixture(1).await;
     for _prepared in [false, true] {
         let orphan = vec![statement("insert into children values (99)")];
@@ -127,7 +127,7 @@ async fn an_error_at_commit_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_statement_is_parsed_under_the_callers_role() {
+async fn statements_are_parsed_as_the_callers_role() {
     let fixture = fixture(1).await;
     let seen = fixture
         .sessions
@@ -137,24 +137,24 @@ async fn a_statement_is_parsed_under_the_callers_role() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_request_stays_on_the_connection() {
+async fn no_request_state_stays_on_the_connection() {
     let fixture = fixture(1).await;
     let mut first = as_role("session_reader");
     first.settings.push(("request.jwt.claims".into(), "{\"sub\":\"a\"}".to_owned()));
     fixture.sessions.run(first, vec![statement("select 1")]).await.unwrap();
     let left =
         statement("select current_user = session_user and current_setting('request.jwt.claims', true) = ''");
-    let answers = fixture.sessions.run(scope(Access::ReadOnly), vec![left]).await.unwrap();
-    assert_eq!(answers[0][0].text(0), Some("t"));
+    let results = fixture.sessions.run(scope(Access::ReadOnly), vec![left]).await.unwrap();
+    assert_eq!(results[0][0].text(0), Some("t"));
 }
 
 #[tokio::test]
-async fn a_read_is_cancelled_when_the_client_leaves() {
+async fn disconnect_cancels_a_read() {
     let fixture = fixture(1).await;
     let sleep = statement("select pg_sleep(30), 'left behind'");
     let reading = fixture.sessions.run(scope(Access::ReadOnly), vec![sleep]);
-    leave_asleep(&fixture, Box::pin(reading)).await;
-    // The pool has one connection: this answers only once it is back, or replaced.
+    disconnect_while_asleep(&fixture, Box::pin(reading)).await;
+    // The pool has one connection: this runs only once it is returned or replaced.
     let started = Instant::now();
     fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select 1")]).await.unwrap();
     assert!(started.elapsed() < Duration::from_secs(20));
@@ -162,18 +162,18 @@ async fn a_read_is_cancelled_when_the_client_leaves() {
 }
 
 #[tokio::test]
-async fn a_write_runs_to_its_end_when_the_client_leaves() {
+async fn disconnect_does_not_cancel_a_write() {
     let fixture = fixture(1).await;
     let slow = statement("insert into items select 1 from pg_sleep(1)");
-    leave_asleep(&fixture, Box::pin(fixture.sessions.run(scope(Access::ReadWrite), vec![slow]))).await;
+    disconnect_while_asleep(&fixture, Box::pin(fixture.sessions.run(scope(Access::ReadWrite), vec![slow]))).await;
     fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select 1")]).await.unwrap();
     assert_eq!(fixture.database.count("items").await, 1);
 }
 
 #[tokio::test]
-async fn a_write_is_cancelled_at_its_deadline() {
+async fn deadline_cancels_a_write() {
     let fixture = fixture(1).await;
-    // Opens the connection: without one the deadline would be the pool's.
+    // Open the connection first: otherwise the pool's timeout would apply.
     fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select 1")]).await.unwrap();
     let mut short = scope(Access::ReadWrite);
     short.deadline = Instant::now() + Duration::from_millis(300);
@@ -185,11 +185,11 @@ async fn a_write_is_cancelled_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn a_late_cancel_does_not_strike_the_next_request() {
+async fn late_cancel_does_not_affect_the_next_request() {
     let fixture = fixture(1).await;
     for round in 0..40_u64 {
         let sleep = fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select pg_sleep(0.004)")]);
-        // Around the moment when the statement ends by itself.
+        // Around the time when the statement finishes.
         let _left = tokio::time::timeout(Duration::from_micros(2_000 + 100 * round), sleep).await;
         for _ in 0..3 {
             let next = fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select 1")]).await;
@@ -199,18 +199,18 @@ async fn a_late_cancel_does_not_strike_the_next_request() {
 }
 
 #[tokio::test]
-async fn a_check_may_undo_what_the_statements_did() {
+async fn check_can_roll_the_transaction_back() {
     let fixture = fixture(1).await;
     for _prepared in [false, true] {
         let step = statement("insert into items values (1) returning id");
-        let answers = fixture
+        let results = fixture
             .sessions
-            .run_checked(scope(Access::ReadWrite), vec![step], |answers| {
-                if answers[0].len() == 1 { End::Rollback } else { End::Commit }
+            .run_checked(scope(Access::ReadWrite), vec![step], |results| {
+                if results[0].len() == 1 { End::Rollback } else { End::Commit }
             })
             .await
             .unwrap();
-        assert_eq!(int(&answers), 1);
+        assert_eq!(int(&results), 1);
     }
     assert_eq!(fixture.database.count("items").await, 0);
     let step = statement("insert into items values (1) returning id");
@@ -221,7 +221,7 @@ async fn a_check_may_undo_what_the_statements_did() {
 }
 
 #[tokio::test]
-async fn deferred_constraints_are_looked_at_before_a_checked_rollback() {
+async fn checked_rollback_reports_deferred_constraints() {
     let fixture = fixture(1).await;
     fixture.database.sql("create table late (id int unique deferrable initially deferred)").await;
     fixture.database.sql("grant all on late to public").await;
@@ -238,12 +238,12 @@ async fn deferred_constraints_are_looked_at_before_a_checked_rollback() {
     let kept = fixture.sessions.run_checked(scope(Access::ReadWrite), once, |_| End::RollbackChecked).await;
     assert_eq!(int(&kept.unwrap()), 1);
     assert_eq!(fixture.database.count("late").await, 0);
-    // The transaction that failed was ended, and its connection is as good as before.
+    // The failed transaction was rolled back and the connection is reused.
     assert_eq!(int(&fixture.sessions.run(scope(Access::ReadOnly), pid()).await.unwrap()), before);
 }
 
 #[tokio::test]
-async fn a_read_survives_the_end_of_its_connection() {
+async fn read_survives_a_terminated_connection() {
     let fixture = fixture(1).await;
     let pid = statement("select pg_backend_pid()");
     let first = int(&fixture.sessions.run(scope(Access::ReadOnly), vec![pid.clone()]).await.unwrap());
@@ -253,7 +253,7 @@ async fn a_read_survives_the_end_of_its_connection() {
 }
 
 #[tokio::test]
-async fn a_full_pool_says_so_in_time() {
+async fn full_pool_times_out() {
     let fixture = fixture(1).await;
     let busy = {
         let sessions = fixture.sessions.clone();
@@ -270,21 +270,21 @@ async fn a_full_pool_says_so_in_time() {
 }
 
 #[tokio::test]
-async fn a_checked_write_is_decided_after_the_client_left() {
+async fn checked_write_completes_after_a_disconnect() {
     let fixture = fixture(1).await;
     for (id, end) in [(1, End::Commit), (2, End::Rollback)] {
         let step = Sql::text("insert into items select ")
             .then(Sql::param(Param::from_display(id)))
             .then(Sql::text("::int from pg_sleep(1)"));
         let writing = fixture.sessions.run_checked(scope(Access::ReadWrite), vec![step.into()], move |_| end);
-        leave_asleep(&fixture, Box::pin(writing)).await;
+        disconnect_while_asleep(&fixture, Box::pin(writing)).await;
         fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select 1")]).await.unwrap();
         assert_eq!(fixture.database.count("items").await, 1);
     }
 }
 
 #[tokio::test]
-async fn a_read_only_transaction_stays_one() {
+async fn read_only_transaction_cannot_become_read_write() {
     let fixture = fixture(1).await;
     for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable] {
         for step in [
@@ -301,7 +301,7 @@ async fn a_read_only_transaction_stays_one() {
 }
 
 #[tokio::test]
-async fn the_isolation_asked_for_is_the_one_there_is() {
+async fn requested_isolation_overrides_defaults() {
     let fixture = fixture(1).await;
     let database = fixture.database.name();
     for (name, value) in [("isolation", "serializable"), ("read_only", "on")] {
@@ -319,43 +319,43 @@ async fn the_isolation_asked_for_is_the_one_there_is() {
             let show = statement(
                 "select current_setting('transaction_isolation'), current_setting('transaction_read_only')",
             );
-            let answers =
+            let results =
                 fixture.sessions.run(Scope { isolation, ..scope(access) }, vec![show]).await.unwrap();
             let read_only = if access == Access::ReadOnly { "on" } else { "off" };
-            assert_eq!((answers[0][0].text(0), answers[0][0].text(1)), (Some(shown), Some(read_only)));
+            assert_eq!((results[0][0].text(0), results[0][0].text(1)), (Some(shown), Some(read_only)));
         }
     }
 }
 
 #[tokio::test]
-async fn bytea_is_its_bytes_whether_prepared_or_not() {
+async fn bytea_is_equal_prepared_or_not() {
     let fixture = fixture(1).await;
     let step = statement("select '\\x00ff10'::bytea, 'x', null::bytea, 7");
     for _prepared in [false, true] {
-        let answers = fixture.sessions.run(scope(Access::ReadOnly), vec![step.clone()]).await.unwrap();
-        let row = &answers[0][0];
+        let results = fixture.sessions.run(scope(Access::ReadOnly), vec![step.clone()]).await.unwrap();
+        let row = &results[0][0];
         assert_eq!(row.bytes(0).unwrap().as_ref(), [0, 255, 16]);
         assert_eq!((row.text(1), row.bytes(2), row.number(3)), (Some("x"), None, Some(7)));
     }
 }
 
 #[tokio::test]
-async fn rows_and_parameters_may_be_large() {
+async fn large_rows_and_parameters_work() {
     let fixture = fixture(1).await;
     let length = 20_000_000;
     let step =
         Sql::text("select repeat(").then(Sql::param("x".repeat(length))).then(Sql::text(", 2), 'end'"));
     for _prepared in [false, true] {
-        let answers = fixture.sessions.run(scope(Access::ReadOnly), vec![step.clone().into()]).await.unwrap();
-        let row = &answers[0][0];
+        let results = fixture.sessions.run(scope(Access::ReadOnly), vec![step.clone().into()]).await.unwrap();
+        let row = &results[0][0];
         assert_eq!(row.bytes(0).unwrap().len(), 2 * length);
         assert_eq!(row.text(1), Some("end"));
     }
     let many = statement("select n, repeat('y', n % 300) from generate_series(1, 50000) n");
-    let answers = fixture.sessions.run(scope(Access::ReadOnly), vec![many]).await.unwrap();
-    assert_eq!(answers[0].len(), 50_000);
+    let results = fixture.sessions.run(scope(Access::ReadOnly), vec![many]).await.unwrap();
+    assert_eq!(results[0].len(), 50_000);
     assert!(
-        answers[0]
+        results[0]
             .iter()
             .zip(1..)
             .all(|(row, n)| row.number(0) == Some(n) && row.text(1).unwrap().len() as i64 == n % 300)
@@ -363,48 +363,48 @@ async fn rows_and_parameters_may_be_large() {
 }
 
 #[tokio::test]
-async fn statements_are_bounded_and_closed() {
+async fn prepared_statements_are_bounded() {
     let database = TestDatabase::create().await;
     let config = PoolConfig { statement_cache: 5, ..PoolConfig::new("test", 1) };
     let sessions = Sessions::new(Database::new(database.config()), config, TaskTracker::new());
     for round in 0..40 {
         let step = Sql::text("select ").then(Sql::literal(&(round % 20).to_string()));
-        let answers = sessions.run(scope(Access::ReadOnly), vec![step.into()]).await.unwrap();
-        assert_eq!(answers[0][0].number(0), Some(round % 20));
-        // One that fails when it runs was parsed all the same.
+        let results = sessions.run(scope(Access::ReadOnly), vec![step.into()]).await.unwrap();
+        assert_eq!(results[0][0].number(0), Some(round % 20));
+        // A statement that fails at execution was still parsed.
         let fails =
             Sql::text("select 1 / (").then(Sql::literal(&round.to_string())).then(Sql::text("::int * 0)"));
         assert_eq!(code(sessions.run(scope(Access::ReadOnly), vec![fails.into()]).await), "22012");
     }
-    // Beside those that reset the session.
+    // Except those that reset the session.
     let count = statement("select count(*) from pg_prepared_statements where name !~ '^reset_'");
-    let answers = sessions.run(scope(Access::ReadOnly), vec![count]).await.unwrap();
-    let count = answers[0][0].number(0).unwrap();
+    let results = sessions.run(scope(Access::ReadOnly), vec![count]).await.unwrap();
+    let count = results[0][0].number(0).unwrap();
     assert!((2..=6).contains(&count), "{count} statements");
 }
 
 #[tokio::test]
-async fn without_a_statement_cache_nothing_is_prepared() {
+async fn without_statement_cache_nothing_is_prepared() {
     let database = TestDatabase::create().await;
     let config = PoolConfig { statement_cache: 0, ..PoolConfig::new("test", 1) };
     let sessions = Sessions::new(Database::new(database.config()), config, TaskTracker::new());
-    // As pgbouncer does between two transactions of a pool in transaction mode.
+    // As pgbouncer does between transactions in transaction mode.
     let forget = statement("deallocate all");
     for round in 0..3 {
         let step = Sql::text("select ")
             .then(Sql::param(round.to_string()))
             .then(Sql::text("::int8, '\\x00'::bytea"));
-        let answers = sessions.run(scope(Access::ReadOnly), vec![step.into(), forget.clone()]).await.unwrap();
-        assert_eq!(answers[0][0].number(0), Some(round));
-        assert_eq!(answers[0][0].bytes(1).unwrap(), &b"\0"[..]);
+        let results = sessions.run(scope(Access::ReadOnly), vec![step.into(), forget.clone()]).await.unwrap();
+        assert_eq!(results[0][0].number(0), Some(round));
+        assert_eq!(results[0][0].bytes(1).unwrap(), &b"\0"[..]);
     }
     let count = statement("select count(*) from pg_prepared_statements where name <> ''");
-    let answers = sessions.run(scope(Access::ReadOnly), vec![count]).await.unwrap();
-    assert_eq!(answers[0][0].number(0), Some(0));
+    let results = sessions.run(scope(Access::ReadOnly), vec![count]).await.unwrap();
+    assert_eq!(results[0][0].number(0), Some(0));
 }
 
 #[tokio::test]
-async fn all_connections_may_die_at_once() {
+async fn reads_survive_the_loss_of_all_connections() {
     let fixture = fixture(4).await;
     let many =
         || {
@@ -422,9 +422,9 @@ async fn all_connections_may_die_at_once() {
 }
 
 #[tokio::test]
-async fn a_checked_write_whose_deadline_passed_is_undone_though_it_came_to_its_end() {
+async fn checked_write_past_its_deadline_is_rolled_back() {
     let fixture = fixture(1).await;
-    // The cancel finds a function that takes no notice of it.
+    // The function ignores the cancel.
     fixture
         .database
         .sql(
@@ -446,7 +446,7 @@ async fn a_checked_write_whose_deadline_passed_is_undone_though_it_came_to_its_e
 }
 
 #[tokio::test]
-async fn what_cannot_be_sent_is_an_error_of_its_own_and_the_pool_goes_on() {
+async fn too_many_parameters_is_an_error_and_keeps_the_pool() {
     let fixture = fixture(1).await;
     let mut many = Sql::text("select ");
     for index in 0..65_536 {
@@ -459,7 +459,7 @@ async fn what_cannot_be_sent_is_an_error_of_its_own_and_the_pool_goes_on() {
 }
 
 #[tokio::test]
-async fn a_function_that_talks_is_not_listened_to() {
+async fn notices_are_suppressed() {
     let fixture = fixture(1).await;
     fixture
         .database
@@ -469,7 +469,7 @@ async fn a_function_that_talks_is_not_listened_to() {
              end $$",
         )
         .await;
-    let answers =
+    let results =
         fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select talk()")]).await.unwrap();
-    assert_eq!(answers[0][0].text(0), Some("error"));
+    assert_eq!(results[0][0].text(0), Some("error"));
 }

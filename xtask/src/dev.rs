@@ -294,7 +294,7 @@ pub(crate) fn gen_types(root: &Path) -> Result<ExitCode> {
     node::install(root, None)?;
     ui::note("writing app/src/lib/database.types.ts");
     // With this variable, the test that compares the file writes it instead.
-    let test = ["test", "-p", "basalt", "--test", "service", "the_apps_types_are_those_of_its_schema"];
+    let test = ["test", "-p", "basalt", "--test", "service", "app_types_match_its_schema"];
     run::run(cargo_command(root).args(test).env("BASALT_TEST_BLESS", "1"))?;
     Ok(ExitCode::SUCCESS)
 }

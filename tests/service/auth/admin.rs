@@ -216,8 +216,8 @@ async fn checks_run_in_upstream_order() {
     ];
     for (field, value, message) in messages {
         body[field] = json!(value);
-        let answer = create(&server, &body).await;
-        assert_eq!(answer.json()["message"], message, "{body}");
+        let response = create(&server, &body).await;
+        assert_eq!(response.json()["message"], message, "{body}");
     }
     body["ban_duration"] = json!("none");
     let user = create(&server, &body).await.expect(200).json();

@@ -27,9 +27,9 @@ async fn cursor_visits_each_user_once() {
     {
         let (mut seen, mut cursor) = (Vec::new(), String::new());
         loop {
-            let answer = list(&server, &format!("?limit=2&cursor={cursor}{sort}")).await;
-            assert_eq!(answer.header("x-total-count"), "", "nothing is counted");
-            let body = answer.json();
+            let response = list(&server, &format!("?limit=2&cursor={cursor}{sort}")).await;
+            assert_eq!(response.header("x-total-count"), "", "nothing is counted");
+            let body = response.json();
             seen.extend(emails(&body).into_iter().map(str::to_owned));
             assert_eq!(body["pagination"]["has_more"], body["pagination"]["next_cursor"].is_string());
             match body["pagination"]["next_cursor"].as_str() {

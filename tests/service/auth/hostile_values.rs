@@ -54,8 +54,8 @@ async fn too_long_value_is_a_client_error() {
         admin(&server, Method::PUT, &format!("/admin/users/{}", user.id)).json(&json!({ "role": long })),
         client(&server, Method::POST, "/signup").header("x-jwt-aud", &long).json(&person),
     ] {
-        let answer = request.header("x-supabase-api-version", "2024-01-01").send().await;
-        assert_error(&answer, 400, "validation_failed", "A value is longer than the database takes");
+        let response = request.header("x-supabase-api-version", "2024-01-01").send().await;
+        assert_error(&response, 400, "validation_failed", "A value is longer than the database takes");
     }
 }
 
@@ -156,10 +156,10 @@ async fn hostile_field_values_never_cause_a_500() {
                 let request = request.body(format!("{{{given}\"{field}\":{value}}}"));
                 async move { (value, request.send().await) }
             });
-            for (value, answer) in join_all(requests).await {
-                if answer.status.is_server_error() {
+            for (value, response) in join_all(requests).await {
+                if response.status.is_server_error() {
                     let value: String = value.chars().take(40).collect();
-                    failures.push(format!("{method} {path} {field} {value}: {}", answer.text()));
+                    failures.push(format!("{method} {path} {field} {value}: {}", response.text()));
                 }
             }
         }

@@ -20,9 +20,9 @@ fn from(server: &Basalt, address: &str, path: &str, body: &Value) -> Request {
 /// Sends until a request is rejected; returns the number of accepted ones, and the rejection.
 async fn until_refused(request: &Request) -> (usize, Response) {
     for passed in 0..100 {
-        let answer = request.clone().send().await;
-        if answer.status.as_u16() == 429 {
-            return (passed, answer);
+        let response = request.clone().send().await;
+        if response.status.as_u16() == 429 {
+            return (passed, response);
         }
     }
     panic!("never refused");
@@ -108,11 +108,11 @@ async fn account_locks_for_guessers_but_not_its_owner() {
         let mut statuses = Vec::new();
         for guess in 0..12 {
             let spelled = if guess % 2 == 0 { email.to_uppercase() } else { email.to_owned() };
-            let answer = sign_in_from(&format!("203.0.113.{guess}"), &spelled, "wrong").await;
-            statuses.push(answer.status.as_u16());
-            if answer.status.as_u16() == 429 {
-                assert_error(&answer, 429, "over_request_rate_limit", MESSAGE);
-                assert!(answer.header("retry-after").parse::<u64>().unwrap() >= 1);
+            let response = sign_in_from(&format!("203.0.113.{guess}"), &spelled, "wrong").await;
+            statuses.push(response.status.as_u16());
+            if response.status.as_u16() == 429 {
+                assert_error(&response, 429, "over_request_rate_limit", MESSAGE);
+                assert!(response.header("retry-after").parse::<u64>().unwrap() >= 1);
             }
         }
         assert_eq!(statuses[..5], [400; 5], "{email}: {statuses:?}");
@@ -120,17 +120,17 @@ async fn account_locks_for_guessers_but_not_its_owner() {
         assert!(statuses[5..].iter().filter(|status| **status == 400).count() <= 2, "{statuses:?}");
     }
     // The correct password is rejected too, or guessing could continue.
-    let mut answer = sign_in_from("203.0.113.99", "ada@example.org", "wrong").await;
+    let mut response = sign_in_from("203.0.113.99", "ada@example.org", "wrong").await;
     for _ in 0..3 {
-        answer = sign_in_from("203.0.113.99", "ada@example.org", "correct horse 7").await;
-        if answer.status.as_u16() == 429 {
+        response = sign_in_from("203.0.113.99", "ada@example.org", "correct horse 7").await;
+        if response.status.as_u16() == 429 {
             break;
         }
         for guess in 0..9 {
             let _wrong = sign_in_from(&format!("203.0.113.{guess}"), "ada@example.org", "wrong").await;
         }
     }
-    assert_eq!(answer.status.as_u16(), 429);
+    assert_eq!(response.status.as_u16(), 429);
     let _session = sign_in_from(home, "ada@example.org", "correct horse 7").await.expect(200);
 }
 
@@ -149,8 +149,9 @@ async fn concurrent_guesses_cannot_exceed_the_limit() {
         let body = json!({ "email": name, "password": password });
         let guesses =
             (0..60).map(|guess| from(&server, &address(guess), "/token?grant_type=password", &body).send());
-        let answers = futures_util::future::join_all(guesses).await;
-        let with = |status: u16| answers.iter().filter(|answer| answer.status.as_u16() == status).count();
+        let responses = futures_util::future::join_all(guesses).await;
+        let with =
+            |status: u16| responses.iter().filter(|response| response.status.as_u16() == status).count();
         (with(200), with(400), with(429))
     };
     let strangers = |guess: usize| format!("203.0.113.{guess}");
@@ -174,7 +175,7 @@ async fn concurrent_guesses_cannot_exceed_the_limit() {
             .json(&json!({ "password": "correct horse 7" }))
             .send()
     });
-    let answers = futures_util::future::join_all(guesses).await;
-    let judged = answers.iter().filter(|answer| answer.status.as_u16() == 422).count();
+    let responses = futures_util::future::join_all(guesses).await;
+    let judged = responses.iter().filter(|response| response.status.as_u16() == 422).count();
     assert!((5..=6).contains(&judged), "{judged}");
 }

@@ -223,8 +223,11 @@ async fn challenge_starts_a_flow_of_the_mail_kind() {
 async fn concurrent_requests_create_one_account_and_mail() {
     let (server, email) = (confirming().await, fresh("many"));
     let attempts = (0..8).map(|_| otp(&server, &email));
-    let mut statuses: Vec<u16> =
-        futures_util::future::join_all(attempts).await.iter().map(|answer| answer.status.as_u16()).collect();
+    let mut statuses: Vec<u16> = futures_util::future::join_all(attempts)
+        .await
+        .iter()
+        .map(|response| response.status.as_u16())
+        .collect();
     statuses.sort_unstable();
     assert_eq!(statuses[0], 200);
     assert_eq!(statuses[1..], [429; 7]);

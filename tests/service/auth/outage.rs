@@ -12,14 +12,14 @@ async fn outage_is_503_and_sessions_survive() {
     let user = server.sign_up("ada@example.org").await;
 
     server.proxy().set(Link::Cut);
-    for answer in [
+    for response in [
         refresh(&server, &user.refresh_token).await,
         sign_in(&server, &user.email, &user.password).await,
         get_user(&server, &user.access_token).await,
     ] {
-        assert!(matches!(answer.status.as_u16(), 503 | 504), "{} {}", answer.status, answer.text());
-        assert_eq!(answer.header("retry-after"), "1");
-        assert_eq!(answer.header("x-supabase-api-version"), "2024-01-01");
+        assert!(matches!(response.status.as_u16(), 503 | 504), "{} {}", response.status, response.text());
+        assert_eq!(response.header("retry-after"), "1");
+        assert_eq!(response.header("x-supabase-api-version"), "2024-01-01");
     }
     // A browser that follows a link is redirected to the app with the error.
     let opened = client(&server, Method::GET, "/verify?type=signup&token=x").send().await;
@@ -34,7 +34,7 @@ async fn outage_is_503_and_sessions_survive() {
     let again = client(&server, Method::POST, "/token?grant_type=refresh_token")
         .json(&json!({ "refresh_token": user.refresh_token }));
     let limit = std::time::Duration::from_secs(30);
-    let session = server.until(limit, &again, |answer| answer.status.is_success()).await.json();
+    let session = server.until(limit, &again, |response| response.status.is_success()).await.json();
     let _user = get_user(&server, text(&session, "/access_token")).await.expect(200);
 }
 
@@ -45,10 +45,10 @@ async fn blocked_statement_ends_with_the_request() {
     let user = server.sign_up("ada@example.org").await;
     // Another session locks the user's row, which blocks the sign-in.
     let holder = holding(&server, "select 1 from auth.users for update").await;
-    let answer = sign_in(&server, &user.email, &user.password).await;
+    let response = sign_in(&server, &user.email, &user.password).await;
     holder.batch_execute("commit").await.unwrap();
     assert_error(
-        &answer,
+        &response,
         504,
         "request_timeout",
         "Processing this request timed out, please retry after a moment.",

@@ -35,8 +35,8 @@ async fn exchange_errors_follow_the_contract_order() {
     let (server, email) = (server().await, fresh("ada"));
     let empty = "invalid request: both auth code and code verifier should be non-empty";
     for body in [json!({}), json!({ "auth_code": "x" }), json!({ "auth_code": "", "code_verifier": "x" })] {
-        let answer = post(&server, "/token?grant_type=pkce", &body).await;
-        assert_error(&answer, 400, "validation_failed", empty);
+        let response = post(&server, "/token?grant_type=pkce", &body).await;
+        assert_error(&response, 400, "validation_failed", empty);
     }
     assert_error(&exchange(&server, "x", VERIFIER).await, 404, "flow_state_not_found", NOT_FOUND);
 
@@ -149,11 +149,11 @@ async fn concurrent_exchanges_succeed_once() {
     });
     let mut winners = 0;
     for one in tries.collect::<Vec<_>>() {
-        let answer = one.await.unwrap();
-        if answer.status == 200 {
+        let response = one.await.unwrap();
+        if response.status == 200 {
             winners += 1;
         } else {
-            assert_error(&answer, 404, "flow_state_not_found", NOT_FOUND);
+            assert_error(&response, 404, "flow_state_not_found", NOT_FOUND);
         }
     }
     assert_eq!(winners, 1);

@@ -66,9 +66,9 @@ async fn concurrent_changes_use_a_nonce_once() {
     let nonce = server.mailbox().wait_for("ada@example.org").await.code();
     let changes: Vec<Value> =
         (0..8).map(|number| json!({ "password": format!("another{number}"), "nonce": nonce })).collect();
-    let answers =
+    let responses =
         futures_util::future::join_all(changes.iter().map(|change| put_user(&server, &token, change))).await;
-    let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status.as_u16()).collect();
+    let mut statuses: Vec<u16> = responses.iter().map(|response| response.status.as_u16()).collect();
     let winner = statuses.iter().position(|status| *status == 200).unwrap();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 422, 422, 422, 422, 422, 422, 422]);

@@ -14,8 +14,8 @@ async fn recover(server: &Basalt, email: &str) -> Response {
 async fn recovery_mails_a_code_and_stores_its_hash() {
     let (server, email) = (confirming().await, fresh("ada"));
     let _id = member(&server, &email).await;
-    let answer = recover(&server, &email.to_uppercase()).await.expect(200);
-    assert_eq!(answer.json(), json!({}));
+    let response = recover(&server, &email.to_uppercase()).await.expect(200);
+    assert_eq!(response.json(), json!({}));
 
     let mail = server.mailbox().wait_for(&email).await;
     assert_eq!(mail.subject, "Reset your password");
@@ -65,8 +65,8 @@ async fn checks_run_in_the_contract_order() {
     let off = quick().config("auth.external_email_enabled", "false").start().await;
     for path in ["/recover", "/resend"] {
         let body = json!({ "type": "signup", "email": "nobody" });
-        let answer = post(&off, path, &body).await;
-        assert_error(&answer, 400, "email_provider_disabled", "Email logins are disabled");
+        let response = post(&off, path, &body).await;
+        assert_error(&response, 400, "email_provider_disabled", "Email logins are disabled");
     }
 }
 
@@ -76,8 +76,8 @@ async fn frequent_requests_send_one_mail_same_response() {
     let _id = member(&server, &email).await;
     for _ in 0..3 {
         for address in [&email, &nobody] {
-            let answer = recover(&server, address).await.expect(200);
-            assert_eq!((answer.text(), answer.header("retry-after")), ("{}".to_owned(), ""));
+            let response = recover(&server, address).await.expect(200);
+            assert_eq!((response.text(), response.header("retry-after")), ("{}".to_owned(), ""));
         }
     }
     assert_eq!(server.mailbox().mails(&email).await.len(), 1);
@@ -121,8 +121,8 @@ async fn concurrent_requests_send_one_mail() {
     let (server, email) = (confirming().await, fresh("ada"));
     let _id = member(&server, &email).await;
     let requests = (0..12).map(|_| recover(&server, &email));
-    for answer in futures_util::future::join_all(requests).await {
-        assert_eq!(answer.expect(200).json(), json!({}));
+    for response in futures_util::future::join_all(requests).await {
+        assert_eq!(response.expect(200).json(), json!({}));
     }
     assert_eq!(server.mailbox().mails(&email).await.len(), 1);
 }

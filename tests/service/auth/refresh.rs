@@ -113,15 +113,15 @@ async fn without_rotation_older_token_keeps_the_session() {
 async fn concurrent_refreshes_return_one_token() {
     let server = shared().await;
     let (access, first) = signed_up(&server).await;
-    let answers = futures_util::future::join_all((0..64).map(|_| next(&server, &first))).await;
-    assert!(answers.iter().all(|answer| *answer == answers[0]));
+    let responses = futures_util::future::join_all((0..64).map(|_| next(&server, &first))).await;
+    assert!(responses.iter().all(|response| *response == responses[0]));
     assert_eq!(
         server
             .sql(&format!("select refresh_token_counter from auth.sessions where {}", session_of(&access)))
             .await,
         [[Some("1".to_owned())]]
     );
-    let _session = refresh(&server, &answers[0]).await.expect(200);
+    let _session = refresh(&server, &responses[0]).await.expect(200);
 }
 
 #[tokio::test]

@@ -65,14 +65,14 @@ async fn concurrent_refreshes_on_two_servers_succeed() {
     let ada = one.sign_up("ada@example.org").await;
     let mut token = ada.refresh_token.clone();
     for _ in 0..3 {
-        let answers = futures_util::future::join_all((0..64).map(|index| {
+        let responses = futures_util::future::join_all((0..64).map(|index| {
             let server = if index % 2 == 0 { &one } else { &two };
             refresh(server, &token)
         }))
         .await;
         let mut tokens = BTreeSet::new();
-        for answer in answers {
-            let session = answer.expect(200).json();
+        for response in responses {
+            let session = response.expect(200).json();
             let _user = get_user(&one, text(&session, "/access_token")).await.expect(200);
             tokens.insert(text(&session, "/refresh_token").to_owned());
         }

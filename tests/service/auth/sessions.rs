@@ -10,8 +10,8 @@ fn session_of(access_token: &str) -> String {
 }
 
 async fn list(server: &Basalt, token: &str) -> Vec<Value> {
-    let answer = client(server, Method::GET, "/user/sessions").bearer(token).send().await.expect(200);
-    answer.json()["sessions"].as_array().unwrap().clone()
+    let response = client(server, Method::GET, "/user/sessions").bearer(token).send().await.expect(200);
+    response.json()["sessions"].as_array().unwrap().clone()
 }
 
 #[tokio::test]

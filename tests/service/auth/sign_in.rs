@@ -36,9 +36,9 @@ async fn unknown_wrong_and_missing_passwords_look_alike() {
     for (email, password) in
         [(email.as_str(), "secret2"), (email.as_str(), ""), ("nobody@example.org", "secret1")]
     {
-        let answer = sign_in(&server, email, password).await;
-        assert_error(&answer, 400, "invalid_credentials", "Invalid login credentials");
-        bodies.push(answer.text());
+        let response = sign_in(&server, email, password).await;
+        assert_error(&response, 400, "invalid_credentials", "Invalid login credentials");
+        bodies.push(response.text());
     }
     bodies.dedup();
     assert_eq!(bodies.len(), 1);

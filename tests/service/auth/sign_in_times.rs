@@ -50,10 +50,10 @@ async fn accounts() -> Basalt {
 
 async fn took(request: Request) -> Duration {
     let start = Instant::now();
-    let answer = request.send().await;
+    let response = request.send().await;
     let took = start.elapsed();
-    let is_limited = answer.status == 429;
-    assert!(!is_limited && !answer.status.is_server_error(), "{}", answer.status);
+    let is_limited = response.status == 429;
+    assert!(!is_limited && !response.status.is_server_error(), "{}", response.status);
     took
 }
 

@@ -34,8 +34,8 @@ async fn each_scope_ends_its_sessions() {
     ] {
         let server = shared().await;
         let tokens = three_sessions(&server).await;
-        let answer = log_out(&server, query, &tokens[0]).await.expect(204);
-        assert_eq!(answer.text(), "");
+        let response = log_out(&server, query, &tokens[0]).await.expect(204);
+        assert_eq!(response.text(), "");
         assert_eq!(alive(&server, &tokens).await, left, "{query}");
         let gone = log_out(&server, query, &tokens[0]).await;
         assert_eq!(gone.status.is_success(), left[0], "{query}");

@@ -209,8 +209,11 @@ async fn concurrent_sign_ups_create_one_account() {
     let server = shared().await;
     let body = json!({ "email": "many@example.org", "password": "secret1" });
     let attempts = (0..12).map(|_| post(&server, "/signup", &body));
-    let mut statuses: Vec<u16> =
-        futures_util::future::join_all(attempts).await.iter().map(|answer| answer.status.as_u16()).collect();
+    let mut statuses: Vec<u16> = futures_util::future::join_all(attempts)
+        .await
+        .iter()
+        .map(|response| response.status.as_u16())
+        .collect();
     statuses.sort_unstable();
     assert_eq!(statuses[0], 200);
     assert_eq!(statuses[1..], [422; 11]);

@@ -71,8 +71,8 @@ async fn external_providers_are_unsupported() {
         ("", "Provider  could not be found"),
     ] {
         let path = format!("/authorize?provider={provider}&redirect_to=https://elsewhere.example");
-        let answer = client(&server, Method::GET, &path).send().await;
-        assert_error(&answer, 400, "validation_failed", &format!("Unsupported provider: {reason}"));
+        let response = client(&server, Method::GET, &path).send().await;
+        assert_error(&response, 400, "validation_failed", &format!("Unsupported provider: {reason}"));
     }
     let site = server.url("");
     let back = |code: &str, text: &str| {
@@ -87,12 +87,12 @@ async fn external_providers_are_unsupported() {
         ("?state=mine", back("bad_oauth_state", "OAuth state parameter is invalid")),
         (&format!("?code=a&state={id}"), back("bad_oauth_state", "OAuth state not found or expired")),
     ] {
-        let answer = server.get(&format!("/auth/v1/callback{query}")).send().await.expect(303);
-        assert_eq!(answer.header("location"), location);
+        let response = server.get(&format!("/auth/v1/callback{query}")).send().await.expect(303);
+        assert_eq!(response.header("location"), location);
     }
     let form = server.post("/auth/v1/callback").header("content-type", "application/x-www-form-urlencoded");
-    let answer = form.body(format!("state={id}")).send().await.expect(303);
-    assert!(answer.header("location").contains("not+found+or+expired"), "{}", answer.header("location"));
+    let response = form.body(format!("state={id}")).send().await.expect(303);
+    assert!(response.header("location").contains("not+found+or+expired"), "{}", response.header("location"));
 }
 
 #[tokio::test]
@@ -104,9 +104,9 @@ async fn provider_and_web3_grants_are_rejected() {
         (json!({}), "id_token required"),
         (json!({ "id_token": "a" }), "provider or client_id and issuer required"),
     ] {
-        let answer = grant("id_token", body).await;
-        assert_eq!(answer.status.as_u16(), 400);
-        assert_eq!(answer.json(), json!({ "error": "invalid request", "error_description": description }));
+        let response = grant("id_token", body).await;
+        assert_eq!(response.status.as_u16(), 400);
+        assert_eq!(response.json(), json!({ "error": "invalid request", "error_description": description }));
     }
     let google = grant("id_token", json!({ "id_token": "a", "provider": "google" })).await;
     let message = r#"Provider (issuer "https://accounts.google.com") is not enabled"#;
@@ -184,7 +184,11 @@ async fn unverified_imported_factors_can_be_unenrolled() {
 async fn unknown_routes_still_return_404() {
     let server = shared().await;
     for path in ["/nothing", "/scim/v2/Users", "/factors/a/b/c", "/oauth"] {
-        let answer = client(&server, Method::GET, path).send().await;
-        assert_eq!((answer.status.as_u16(), answer.text().as_str()), (404, "404 page not found"), "{path}");
+        let response = client(&server, Method::GET, path).send().await;
+        assert_eq!(
+            (response.status.as_u16(), response.text().as_str()),
+            (404, "404 page not found"),
+            "{path}"
+        );
     }
 }

@@ -97,8 +97,8 @@ async fn link_without_parameters_gets_json_else_redirect() {
         ("/verify?type=signup", "Verify requires a token or a token hash"),
         ("/verify?type=signup&token_hash=x", "Verify requires a token or a token hash"),
     ] {
-        let answer = client(&server, Method::GET, path).send().await;
-        assert_error(&answer, 400, "validation_failed", message);
+        let response = client(&server, Method::GET, path).send().await;
+        assert_error(&response, 400, "validation_failed", message);
     }
     for (kind, message) in
         [("nonsense", "Unsupported+verification+type"), ("sms", "Invalid+email+verification+type")]
@@ -151,12 +151,12 @@ async fn sign_up_is_confirmed_by_code_hash_or_link() {
                 pairs["access_token"].clone()
             }
             way => {
-                let answer = match way {
+                let response = match way {
                     "code" => verify_code(&server, "signup", &email.to_uppercase(), code).await,
                     "email" => verify_code(&server, "email", &email, code).await,
                     _ => verify_hash(&server, "signup", hash).await,
                 };
-                let body = answer.expect(200).json();
+                let body = response.expect(200).json();
                 assert_eq!(text(&body, "/user/id"), id);
                 assert_eq!(body["user"]["user_metadata"]["email_verified"], true);
                 assert_eq!(body["user"]["identities"][0]["identity_data"]["email_verified"], true);
@@ -244,11 +244,11 @@ async fn code_expires_after_its_sent_at_time() {
             "update auth.users set recovery_sent_at = now() - interval '{seconds} s' where email = '{email}'"
         );
         let _rows = server.sql(&age).await;
-        let answer = verify_code(&server, "recovery", &email, text(&made, "/email_otp")).await;
+        let response = verify_code(&server, "recovery", &email, text(&made, "/email_otp")).await;
         if is_alive {
-            let _session = answer.expect(200);
+            let _session = response.expect(200);
         } else {
-            assert_expired(&answer);
+            assert_expired(&response);
             let there = location(&open(&server, "recovery", text(&made, "/hashed_token"), "").await);
             assert_eq!(there, format!("{SITE}{LINK_EXPIRED_AT}"));
         }
@@ -263,8 +263,8 @@ async fn banned_user_is_rejected_and_keeps_the_code() {
     let ban = |until: &str| format!("update auth.users set banned_until = {until} where email = '{email}'");
     let _rows = server.sql(&ban("now() + interval '1 hour'")).await;
     let code = text(&made, "/email_otp");
-    let answer = verify_code(&server, "recovery", &email, code).await;
-    assert_error(&answer, 403, "user_banned", "User is banned");
+    let response = verify_code(&server, "recovery", &email, code).await;
+    assert_error(&response, 403, "user_banned", "User is banned");
     let there = location(&open(&server, "recovery", text(&made, "/hashed_token"), "").await);
     assert_eq!(
         there,
@@ -284,8 +284,8 @@ async fn link_sent_to_a_former_address_is_void() {
     let request = server.put(&format!("/auth/v1/admin/users/{id}")).apikey(server.service_key());
     let change = json!({ "email": fresh("new") });
     let _user = request.bearer(server.service_key()).json(&change).send().await.expect(200);
-    let answer = verify_hash(&server, "recovery", text(&made, "/hashed_token")).await;
-    assert_error(&answer, 403, "otp_expired", LINK_EXPIRED);
+    let response = verify_hash(&server, "recovery", text(&made, "/hashed_token")).await;
+    assert_error(&response, 403, "otp_expired", LINK_EXPIRED);
     assert_expired(&verify_code(&server, "recovery", &email, text(&made, "/email_otp")).await);
 }
 

@@ -82,16 +82,16 @@ async fn concurrent_redemptions_succeed_once() {
         });
         let mut winners = 0;
         for one in tries.collect::<Vec<_>>() {
-            let answer = one.await.unwrap();
+            let response = one.await.unwrap();
             let won = match way {
-                "link" => location(&answer).contains("access_token"),
-                _ => answer.status == 200,
+                "link" => location(&response).contains("access_token"),
+                _ => response.status == 200,
             };
             match (won, way) {
                 (true, _) => winners += 1,
-                (false, "code") => assert_expired(&answer),
-                (false, "hash") => assert_error(&answer, 403, "otp_expired", LINK_EXPIRED),
-                (false, _) => assert_eq!(location(&answer), format!("{SITE}{LINK_EXPIRED_AT}")),
+                (false, "code") => assert_expired(&response),
+                (false, "hash") => assert_error(&response, 403, "otp_expired", LINK_EXPIRED),
+                (false, _) => assert_eq!(location(&response), format!("{SITE}{LINK_EXPIRED_AT}")),
             }
         }
         assert_eq!(winners, 1, "{way}");
@@ -122,8 +122,8 @@ async fn concurrent_code_operations_do_not_deadlock() {
         })
     });
     for round in rounds.collect::<Vec<_>>() {
-        let answer = round.await.unwrap();
-        assert!(!answer.status.is_server_error(), "{answer:?}");
+        let response = round.await.unwrap();
+        assert!(!response.status.is_server_error(), "{response:?}");
     }
 }
 
@@ -139,8 +139,8 @@ async fn five_wrong_nonces_invalidate_the_pending_one() {
     let nonce = server.mailbox().wait_for(&email).await.code();
     let change = |nonce: &str| json!({ "password": "secret2", "nonce": nonce });
     for guess in ["1", "22", "333", "4444", "55555", &nonce] {
-        let answer = put_user(&server, &token, &change(guess)).await;
-        assert_error(&answer, 422, "reauthentication_not_valid", "Nonce has expired or is invalid");
+        let response = put_user(&server, &token, &change(guess)).await;
+        assert_error(&response, 422, "reauthentication_not_valid", "Nonce has expired or is invalid");
     }
     let _sent = client(&server, Method::GET, "/reauthenticate").bearer(&token).send().await.expect(200);
     let nonce = server.mailbox().wait_for(&email).await.code();
@@ -195,11 +195,11 @@ async fn verifications_are_limited_by_address() {
     for _ in 0..30 {
         assert_expired(&verify(&server, &body).await);
     }
-    let answer = verify(&server, &body).await;
-    assert_error(&answer, 429, "over_request_rate_limit", "Request rate limit reached");
+    let response = verify(&server, &body).await;
+    assert_error(&response, 429, "over_request_rate_limit", "Request rate limit reached");
     let path = "/verify?type=signup&token=x";
-    let answer = client(&server, Method::GET, path).send().await.expect(429);
-    assert!(!answer.header("retry-after").is_empty());
+    let response = client(&server, Method::GET, path).send().await.expect(429);
+    assert!(!response.header("retry-after").is_empty());
 }
 
 #[tokio::test]

@@ -9,33 +9,33 @@ fn read(server: &Basalt, key: &str) -> Request {
     server.get("/auth/v1/settings").apikey(key)
 }
 
-/// That a command's change is in force without a restart; how soon it is, `keys.rs` tells.
+/// The time limit for a change to apply without a restart; `keys.rs` tests how soon it does.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Asks until the answer is `wanted`.
+/// Repeats the request until the status is `wanted`.
 async fn until(server: &Basalt, key: &str, wanted: u16) {
-    server.until(SOON, &read(server, key), |answer| answer.status.as_u16() == wanted).await;
+    server.until(SOON, &read(server, key), |response| response.status.as_u16() == wanted).await;
 }
 
-fn api_keys(said: &CliOutput) -> Vec<Value> {
-    said.json()["api_keys"].as_array().unwrap().clone()
+fn api_keys(output: &CliOutput) -> Vec<Value> {
+    output.json()["api_keys"].as_array().unwrap().clone()
 }
 
 #[tokio::test]
-async fn a_key_is_made_used_and_revoked() {
+async fn key_is_created_used_and_revoked() {
     let server = Basalt::start().await;
     basalt(&server, &["keys", "create", "secret"]).failed("add --name");
     let made = basalt(&server, &["keys", "create", "secret", "--name", "reports", "--expires", "90d"]).ok();
     let key = made.out.trim().to_owned();
     assert!(key.starts_with("sb_secret_") && key.len() == 41, "{key}");
-    assert!(!made.err.contains(&key), "once, and where a script looks for it");
+    assert!(!made.err.contains(&key), "the key is printed only to standard output");
     basalt(&server, &["keys", "create", "secret", "--name", "reports"]).failed("rotate");
     until(&server, &key, 200).await;
 
     let listed = basalt(&server, &["keys", "list"]).ok();
     assert!(!listed.out.contains(&key) && listed.out.contains(key.get(..15).unwrap()), "{}", listed.out);
     assert!(!listed.out.contains(server.secret_key()), "{}", listed.out);
-    assert!(listed.out.contains(server.publishable_key()), "that one is no secret");
+    assert!(listed.out.contains(server.publishable_key()), "the publishable key is listed in full");
     assert!(basalt(&server, &["keys", "list", "--show"]).ok().out.contains(&key));
     let entries = api_keys(&basalt(&server, &["keys", "list", "--json"]).ok());
     let entry = entries.iter().find(|entry| entry["name"] == "reports").unwrap();
@@ -56,7 +56,7 @@ async fn a_key_is_made_used_and_revoked() {
 }
 
 #[tokio::test]
-async fn the_first_keys_are_replaced_and_the_new_ones_handed_out() {
+async fn initial_keys_can_be_rotated() {
     let mut server = Basalt::start().await;
     let (old, old_secret) = (server.publishable_key().to_owned(), server.secret_key().to_owned());
     basalt(&server, &["keys", "rotate", "publishable"]).failed("--yes");
@@ -64,7 +64,7 @@ async fn the_first_keys_are_replaced_and_the_new_ones_handed_out() {
     until(&server, &new, 200).await;
     read(&server, &old).send().await.expect(200);
     let config = server.get("/app-config.json").send().await.json();
-    assert_eq!(config["anonKey"], new.as_str(), "the app gets the new one");
+    assert_eq!(config["anonKey"], new.as_str(), "the app gets the new key");
     assert!(basalt(&server, &["keys"]).ok().out.contains(&format!("SUPABASE_PUBLISHABLE_KEY={new}\n")));
 
     let secret = basalt(&server, &["keys", "rotate", "secret", "--yes", "--json"]).ok().json();
@@ -74,7 +74,7 @@ async fn the_first_keys_are_replaced_and_the_new_ones_handed_out() {
     server.get("/metrics").bearer(&old_secret).send().await.expect(401);
     server.get("/metrics").bearer(&secret).send().await.expect(200);
 
-    // And it stays so.
+    // It persists across a restart.
     server.stop().await;
     server.start_again().await;
     read(&server, &old_secret).send().await.expect(401);
@@ -89,7 +89,7 @@ async fn signing_keys_are_rotated_and_revoked() {
     let server = Basalt::builder()
         .config("auth.password_argon2_memory", "64")
         .config("auth.password_argon2_iterations", "1")
-        // The test signs in until the new key signs.
+        // The test signs in repeatedly until the new key is used.
         .config("auth.rate_limit_token_refresh", "0")
         .start()
         .await;
@@ -97,9 +97,9 @@ async fn signing_keys_are_rotated_and_revoked() {
     server.post("/auth/v1/signup").apikey(server.anon_key()).json(&account).send().await.expect(200);
     let sign_in = async || {
         let path = "/auth/v1/token?grant_type=password";
-        let answer =
+        let response =
             server.post(path).apikey(server.anon_key()).json(&account).send().await.expect(200).json();
-        answer["access_token"].as_str().unwrap().to_owned()
+        response["access_token"].as_str().unwrap().to_owned()
     };
     let user = async |token: &str| {
         server.get("/auth/v1/user").apikey(server.anon_key()).bearer(token).send().await.status.as_u16()
@@ -120,9 +120,9 @@ async fn signing_keys_are_rotated_and_revoked() {
         jwks["keys"].as_array().unwrap().iter().map(|key| key["kid"].as_str().unwrap().to_owned()).collect()
     };
     let jwks = server.get("/auth/v1/.well-known/jwks.json");
-    let answer = server.until(SOON, &jwks, |answer| published(&answer.json()).contains(&standby)).await;
-    assert_eq!(answer.header("cache-control"), "public, max-age=600");
-    assert_eq!(published(&answer.json()), [first.clone(), standby.clone()]);
+    let response = server.until(SOON, &jwks, |response| published(&response.json()).contains(&standby)).await;
+    assert_eq!(response.header("cache-control"), "public, max-age=600");
+    assert_eq!(published(&response.json()), [first.clone(), standby.clone()]);
 
     basalt(&server, &["keys", "revoke", &first, "--yes"]).failed("in use");
     let rotated = basalt(&server, &["keys", "rotate", "signing"]).ok();
@@ -147,20 +147,20 @@ async fn signing_keys_are_rotated_and_revoked() {
 
     basalt(&server, &["keys", "revoke", &first, "--yes"]).ok();
     let asked = server.get("/auth/v1/user").apikey(server.anon_key()).bearer(&by_first);
-    let refused = server.until(SOON, &asked, |answer| answer.status.as_u16() == 403).await;
+    let refused = server.until(SOON, &asked, |response| response.status.as_u16() == 403).await;
     assert_eq!(refused.json()["error_code"], "bad_jwt");
     assert_eq!(user(&by_second).await, 200);
     let rest = server.get("/rest/v1/").apikey(server.anon_key()).bearer(&by_first).send().await;
     assert_eq!(rest.status.as_u16(), 401, "{}", rest.text());
     assert_eq!(published(&jwks.clone().send().await.json()), [standby]);
     basalt(&server, &["keys", "revoke", &first, "--yes"]).failed("revoked");
-    // A kid is base64url: one in 64 begins with a hyphen.
+    // A kid is base64url: one in 64 starts with a hyphen.
     for unknown in ["nobody", "-Yes", "--kid"] {
         basalt(&server, &["keys", "revoke", unknown, "--yes"])
             .failed(&format!("no active key matches {unknown}"));
     }
 
-    // The legacy keys go with their secret; the others stand for their roles all the same.
+    // Legacy keys are invalid without their secret; the other keys still work.
     let kid = keys()[1]["kid"].as_str().unwrap().to_owned();
     basalt(&server, &["keys", "revoke", &kid, "--yes"]).ok();
     let anon = server.anon_key().to_owned();
@@ -172,9 +172,9 @@ async fn signing_keys_are_rotated_and_revoked() {
 }
 
 #[tokio::test]
-async fn configured_signing_keys_are_changed_in_the_configuration() {
+async fn configured_signing_keys_cannot_be_changed_by_command() {
     let key = basalt_core::keys::generate("EdDSA").unwrap();
-    // An empty one: the kit's belong to servers with the kit's secrets.
+    // An empty database: the kit's databases have the kit's secrets.
     let database = TestDatabase::create().await;
     let builder = Basalt::builder().config("jwt.keys", &json!([key]).to_string());
     let server = builder.database_url(&database.url()).start().await;
@@ -189,7 +189,7 @@ async fn configured_signing_keys_are_changed_in_the_configuration() {
 }
 
 #[tokio::test]
-async fn a_key_of_a_role_of_its_own_acts_as_that_role() {
+async fn key_with_custom_role_acts_as_that_role() {
     let server = Basalt::start().await;
     server.database().admin_sql("create role reporter; grant reporter to authenticator").await;
     server.sql("create function public.who() returns text language sql as 'select current_user::text'").await;
@@ -201,17 +201,17 @@ async fn a_key_of_a_role_of_its_own_acts_as_that_role() {
     let key = basalt(&server, &["keys", "create", "secret", "--name", "r", "--role", "reporter"]).ok();
     let key = key.out.trim();
     let who = server.get("/rest/v1/rpc/who").apikey(key);
-    let answer = server.until(SOON, &who, |answer| answer.status.as_u16() == 200).await;
-    assert_eq!(answer.json(), "reporter");
+    let response = server.until(SOON, &who, |response| response.status.as_u16() == 200).await;
+    assert_eq!(response.json(), "reporter");
     server.database().admin_sql("drop owned by reporter; drop role reporter").await;
 }
 
 #[tokio::test]
-async fn keys_of_a_running_server_come_with_its_address() {
+async fn keys_are_printed_with_the_running_servers_address() {
     let mut server = Basalt::start().await;
     let printed = |server: &Basalt, settings: &[(&str, &str)]| {
         let mut command = server.same_settings();
-        // As typed in the project's folder: nothing says where the server listens.
+        // As typed in the project folder, without the server's address.
         command.env_remove("BASALT_SERVER_PUBLIC_URL").env("BASALT_SERVER_PORT", server.port().to_string());
         command.envs(settings.iter().copied()).arg("keys");
         CliOutput::of(&command.output().unwrap()).ok()
@@ -219,13 +219,13 @@ async fn keys_of_a_running_server_come_with_its_address() {
     let keys = printed(&server, &[]);
     let address = format!("SUPABASE_URL={}\n", server.url(""));
     assert!(keys.out.contains(&address) && keys.err.is_empty(), "{}{}", keys.out, keys.err);
-    // The server was started with other secrets than this command has.
+    // The server has other secrets than this command.
     let other = [("BASALT_JWT_SECRET", "another secret of at least thirty-two characters")];
     let keys = printed(&server, &other);
     assert!(keys.out.contains(&address), "{}", keys.out);
     assert!(keys.err.contains("other secrets") && keys.err.contains(&server.url("")), "{}", keys.err);
 
-    // Another state folder whose configured address is this server's.
+    // Another state directory configured with this server's address.
     let elsewhere = tempfile::tempdir().unwrap();
     let port = server.port().to_string();
     let output = Basalt::command(elsewhere.path()).args(["keys", "--port", &port]).output().unwrap();

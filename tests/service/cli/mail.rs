@@ -11,7 +11,7 @@ async fn sign_up(server: &Basalt, email: &str) {
     server.post("/auth/v1/signup").apikey(server.anon_key()).json(&body).send().await.expect(200);
 }
 
-/// The mails in these states, once there are as many as wanted.
+/// Waits for `wanted` mails in these states and returns them.
 async fn listed(server: &Basalt, states: &[&str], wanted: usize) -> Vec<Value> {
     let mut arguments = vec!["mail", "list", "--json"];
     arguments.extend(states.iter().flat_map(|state| ["--state", state]));
@@ -38,7 +38,7 @@ fn sending(smtp: &SmtpServer) -> basalt_testkit::Builder {
 }
 
 #[tokio::test]
-async fn mails_that_were_given_up_are_listed_and_sent_again() {
+async fn dead_mails_are_listed_and_retried() {
     let smtp = SmtpServer::start().await;
     smtp.refuse("RCPT", "550 5.1.1 nobody here", 3);
     let server = sending(&smtp).expect_log("mail delivery abandoned").start().await;
@@ -49,7 +49,7 @@ async fn mails_that_were_given_up_are_listed_and_sent_again() {
     }
     let dead = listed(&server, &[], 3).await;
     let (eve, bob) = (&dead[0], &dead[1]);
-    assert_eq!(eve["to"], "eve@example.org", "the newest first");
+    assert_eq!(eve["to"], "eve@example.org", "newest first");
     for (field, value) in [("kind", "confirmation"), ("state", "dead")] {
         assert_eq!(eve[field], value);
     }
@@ -57,12 +57,16 @@ async fn mails_that_were_given_up_are_listed_and_sent_again() {
     assert!(eve["last_error"].as_str().unwrap().contains("nobody here"), "{eve}");
     assert!(eve["finished_at"].is_string() && eve["created_at"].is_string(), "{eve}");
 
-    let said = basalt(&server, &["mail", "list", "--limit", "1"]).ok();
-    let lines: Vec<&str> = said.out.lines().collect();
-    assert!(lines[0].starts_with("ID ") && lines[0].contains("ATTEMPTS") && lines.len() == 2, "{}", said.out);
-    assert!(lines[1].contains("eve@example.org") && lines[1].contains("nobody here"), "{}", said.out);
-    assert!(said.err.contains("1 of 3 mails"), "{}", said.err);
-    // Neither link nor code of a mail is anywhere in it.
+    let output = basalt(&server, &["mail", "list", "--limit", "1"]).ok();
+    let lines: Vec<&str> = output.out.lines().collect();
+    assert!(
+        lines[0].starts_with("ID ") && lines[0].contains("ATTEMPTS") && lines.len() == 2,
+        "{}",
+        output.out
+    );
+    assert!(lines[1].contains("eve@example.org") && lines[1].contains("nobody here"), "{}", output.out);
+    assert!(output.err.contains("1 of 3 mails"), "{}", output.err);
+    // The list contains no links or codes.
     let whole = basalt(&server, &["mail", "list", "--json"]).ok().out;
     assert!(!whole.contains("verify?") && !whole.contains("token"), "{whole}");
 
@@ -84,13 +88,13 @@ async fn mails_that_were_given_up_are_listed_and_sent_again() {
     for arguments in
         [["mail", "retry"].as_slice(), &["mail", "retry", "1", "--all"], &["mail", "list", "--state", "x"]]
     {
-        let said = basalt(&server, arguments);
-        assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+        let output = basalt(&server, arguments);
+        assert_eq!(output.code, 2, "{}{}", output.out, output.err);
     }
 }
 
 #[tokio::test]
-async fn a_mail_that_waits_for_its_next_attempt_leaves_when_told_to() {
+async fn queued_mail_can_be_retried_immediately() {
     let smtp = SmtpServer::start().await;
     smtp.refuse("RCPT", "451 4.3.0 later", 1);
     let server =
@@ -105,7 +109,7 @@ async fn a_mail_that_waits_for_its_next_attempt_leaves_when_told_to() {
         assert!(Instant::now() < deadline, "{mail}");
     };
     assert!(mail["next_attempt_at"].is_string() && mail["finished_at"].is_null(), "{mail}");
-    // What was not given up is not meant by "all".
+    // `--all` includes only dead mails.
     assert_eq!(basalt(&server, &["mail", "retry", "--all"]).ok().out, "0 mails queued again\n");
     basalt(&server, &["mail", "retry", &mail["id"].to_string()]).ok();
     smtp.wait_for("ada@example.org").await;

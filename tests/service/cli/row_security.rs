@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::basalt;
 
-/// What a visitor's list of the private bucket contains.
+/// Lists the private bucket as anon.
 async fn listed(server: &Basalt) -> Value {
     let list = server.request(Method::POST, "/storage/v1/object/list/private").bearer(server.anon_key());
     list.json(&json!({"prefix": ""})).send().await.expect(200).json()
@@ -21,7 +21,7 @@ async fn disabled_row_security_is_reported_and_restored() {
              alter table storage.objects disable row level security",
         )
         .await;
-    assert_eq!(listed(&server).await[0]["name"], "secret.txt", "the harm that is to be prevented");
+    assert_eq!(listed(&server).await[0]["name"], "secret.txt", "without row security anon sees the object");
 
     let doctor = basalt(&server, &["doctor"]);
     assert!(doctor.out.contains("FAIL  row security   disabled on storage.objects,"), "{}", doctor.out);

@@ -5,7 +5,7 @@ use basalt_testkit::Basalt;
 use super::basalt;
 
 #[tokio::test]
-async fn policies_are_applied_checked_and_proven() {
+async fn policies_can_be_applied_checked_and_tested() {
     let server = Basalt::builder().app().start().await;
     assert_eq!(basalt(&server, &["policies", "check"]).ok().out, "no problems found\n");
     let tested = basalt(&server, &["policies", "test"]).ok();
@@ -35,7 +35,7 @@ async fn policies_are_applied_checked_and_proven() {
 }
 
 #[tokio::test]
-async fn types_are_printed_of_the_project_and_of_other_databases() {
+async fn gen_types_prints_the_project_or_another_database() {
     let server = Basalt::builder().app().start().await;
     let types = basalt(&server, &["gen", "types", "typescript"]).ok().out;
     let known =

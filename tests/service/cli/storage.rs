@@ -6,13 +6,13 @@ use serde_json::json;
 
 use super::basalt;
 
-/// Where a blob of this name lies.
+/// The path of a blob.
 fn blob(server: &Basalt, name: &str) -> PathBuf {
     server.state_dir().join("storage").join(name.split_at(2).0).join(name)
 }
 
 #[tokio::test]
-async fn blobs_and_rows_are_compared_and_what_has_no_row_is_deleted() {
+async fn storage_check_compares_and_clean_deletes_orphans() {
     let server = Basalt::start().await;
     let there = "10000000-0000-4000-8000-000000000001";
     let lost = "ff000000-0000-4000-8000-000000000002";
@@ -32,7 +32,7 @@ async fn blobs_and_rows_are_compared_and_what_has_no_row_is_deleted() {
         .await;
     let check = |arguments: &[&str]| {
         let done = basalt(&server, &[&["storage", "check"], arguments].concat());
-        assert_eq!(done.code, 1, "a row has no bytes: {}{}", done.out, done.err);
+        assert_eq!(done.code, 1, "a row has no blob: {}{}", done.out, done.err);
         done
     };
     assert_eq!(check(&["--json"]).json()["blobs_without_row"], json!([]), "younger than a day");
@@ -55,12 +55,12 @@ async fn blobs_and_rows_are_compared_and_what_has_no_row_is_deleted() {
     let shown = check(&[]).out;
     assert!(shown.contains("object b/lost") && shown.contains(orphan) && !shown.contains(written), "{shown}");
 
-    let said = basalt(&server, &["storage", "gc"]).ok().out;
-    assert_eq!(said, "0 uploads abandoned, 0 incomplete uploads removed, 1 blobs deleted\n");
+    let output = basalt(&server, &["storage", "gc"]).ok().out;
+    assert_eq!(output, "0 uploads abandoned, 0 incomplete uploads removed, 1 blobs deleted\n");
     assert!(
         !blob(&server, orphan).exists() && blob(&server, written).exists() && blob(&server, there).exists()
     );
-    let said = basalt(&server, &["storage", "gc", "--older-than", "0"]).ok().out;
-    assert_eq!(said, "1 uploads abandoned, 0 incomplete uploads removed, 1 blobs deleted\n");
+    let output = basalt(&server, &["storage", "gc", "--older-than", "0"]).ok().out;
+    assert_eq!(output, "1 uploads abandoned, 0 incomplete uploads removed, 1 blobs deleted\n");
     assert!(!blob(&server, written).exists() && blob(&server, there).exists());
 }

@@ -1,4 +1,4 @@
-//! The four servers of the table in auth.md §8 B, started at the same moment on an empty database.
+//! The four servers of the table in auth.md §8 B, started concurrently on an empty database.
 
 use basalt_core::keys::generate;
 use basalt_testkit::{Response, TestDatabase};
@@ -19,7 +19,7 @@ struct Four {
     database: TestDatabase,
 }
 
-/// The same key without what signs.
+/// The public part of a key.
 fn verify_only(key: &Value) -> Value {
     let mut key = key.clone();
     let members = key.as_object_mut().unwrap();
@@ -50,7 +50,7 @@ async fn start() -> Four {
         ("GOTRUE_RATE_LIMIT_OTP", "1000.0"),
     ];
     let launch = |own: &[(&str, &str)]| Server::launch(&[&common[..], own].concat());
-    // All at once: their migrations race.
+    // Start concurrently, so that their migrations race.
     let confirming = launch(&[
         ("GOTRUE_JWT_SECRET", S),
         ("GOTRUE_EXTERNAL_PHONE_ENABLED", "true"),
@@ -87,7 +87,7 @@ async fn start() -> Four {
     }
 }
 
-/// As the suites make it: without `exp`.
+/// A token without `exp`, as the upstream suites use.
 fn service_token(secret: &str) -> String {
     let claims = json!({ "role": "service_role", "iat": 1_700_000_000 });
     encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(secret.as_bytes())).unwrap()
@@ -111,11 +111,11 @@ fn access_token(response: Response) -> String {
 
 #[tokio::test]
 #[ignore = "cargo xtask nightly: four servers"]
-async fn each_of_four_servers_on_one_database_does_as_its_variables_say() {
+async fn four_servers_on_one_database_follow_their_variables() {
     let Four { confirming, symmetric, closed, asymmetric, database } = start().await;
     let account = |name: &str| json!({ "email": format!("{name}@example.org"), "password": "password" });
 
-    // 9999: a mail first.
+    // 9999: requires confirmation by mail.
     let user = confirming.post("/signup", &account("ada")).await.expect(200).json();
     assert!(user["id"].is_string() && user["access_token"].is_null(), "{user}");
     assert!(user["confirmation_sent_at"].is_string() && user["email_confirmed_at"].is_null(), "{user}");
@@ -124,7 +124,7 @@ async fn each_of_four_servers_on_one_database_does_as_its_variables_say() {
     let sent = database.admin_sql("select kind from basalt.mail_outbox").await;
     assert_eq!(sent.len(), 1, "{sent:?}");
 
-    // 9998 and 9996: in at once, each signing with its own key, and each taking the other's tokens.
+    // 9998 and 9996: autoconfirm; each signs with its own key and accepts the other's tokens.
     let by_oct = access_token(symmetric.post("/signup", &account("bob")).await);
     let by_rsa = access_token(asymmetric.post("/signup", &account("eve")).await);
     assert_eq!(part(&by_oct, 0)["alg"], "HS256");
@@ -147,7 +147,7 @@ async fn each_of_four_servers_on_one_database_does_as_its_variables_say() {
     assert_eq!(kinds, ["RSA"]);
     assert_eq!(jwks["keys"][0]["kid"], part(&by_rsa, 0)["kid"]);
 
-    // 9997: no user gets in, but admins may do their work; the accounts are those of all four.
+    // 9997: sign-up is disabled, admins work; all four share the accounts.
     assert_error(&closed.post("/signup", &account("joe")).await, 422, "signup_disabled");
     assert_error(
         &closed.post("/token?grant_type=password", &account("bob")).await,
@@ -194,7 +194,7 @@ async fn each_of_four_servers_on_one_database_does_as_its_variables_say() {
         ]
     );
 
-    // No server holds the others to its secrets, and none changed a password of theirs.
+    // No server enforces its secrets on the others or changes their passwords.
     let kept = database.admin_sql("select fingerprint from basalt.instance").await;
     assert_eq!(kept, [[None]]);
     assert!(confirming.log().contains("not available yet"), "{}", confirming.log());

@@ -1,4 +1,4 @@
-//! A server that knows nothing but its variables.
+//! A server configured only by environment variables.
 
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
@@ -10,14 +10,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A running server; stopped when it is dropped.
+/// A running server, stopped on drop.
 pub(crate) struct Server {
     child: Child,
     port: u16,
     dir: TempDir,
 }
 
-/// The program in an empty folder with nothing but these variables.
+/// The program in an empty folder with only these variables.
 pub(crate) fn program(dir: &TempDir, variables: &[(&str, &str)]) -> Command {
     let mut command = Basalt::command(dir.path());
     command.envs(variables.iter().copied()).args(["serve", "--only", "auth"]).stdin(Stdio::null());
@@ -25,7 +25,7 @@ pub(crate) fn program(dir: &TempDir, variables: &[(&str, &str)]) -> Command {
 }
 
 impl Server {
-    /// Starts it; it is not ready yet. `PORT` and `API_EXTERNAL_URL` are added to the variables.
+    /// Starts the server without waiting. Adds `PORT` and `API_EXTERNAL_URL` to the variables.
     pub(crate) fn launch(variables: &[(&str, &str)]) -> Self {
         let (dir, port) = (tempfile::tempdir().unwrap(), free_port());
         let log = File::create(dir.path().join("log")).unwrap();
@@ -38,13 +38,13 @@ impl Server {
         Self { child: command.spawn().unwrap(), port, dir }
     }
 
-    /// Waits until `/health` answers as GoTrue's does.
+    /// Waits until `/health` responds as GoTrue's does.
     pub(crate) async fn ready(mut self) -> Self {
         let started = Instant::now();
         loop {
-            if let Ok(answer) = self.request(Method::GET, "/health").try_send().await {
-                assert_eq!(answer.status.as_u16(), 200, "{}", answer.text());
-                assert_eq!(answer.json()["name"], "GoTrue");
+            if let Ok(response) = self.request(Method::GET, "/health").try_send().await {
+                assert_eq!(response.status.as_u16(), 200, "{}", response.text());
+                assert_eq!(response.json()["name"], "GoTrue");
                 return self;
             }
             if self.child.try_wait().unwrap().is_some() || started.elapsed() > Duration::from_secs(90) {
@@ -78,7 +78,7 @@ impl Drop for Server {
         let _gone = pid.map(|pid| kill_process(pid, Signal::TERM));
         let _status = self.child.wait();
         if std::thread::panicking() {
-            #[expect(clippy::print_stderr, reason = "a failed test shows what the server said")]
+            #[expect(clippy::print_stderr, reason = "a failed test prints the server's log")]
             {
                 eprintln!("the server's log:\n{}", self.log());
             }

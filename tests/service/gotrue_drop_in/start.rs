@@ -1,10 +1,10 @@
-//! What stops a start, and what is only warned of.
+//! Startup errors and warnings.
 
 use basalt_testkit::{TestDatabase, free_port};
 
 use crate::gotrue_drop_in::server::program;
 
-/// Everything that is required, and `own` over it. The exit code and what was said.
+/// Starts with these variables; returns the exit code and output.
 fn start(own: &[(&str, &str)]) -> (Option<i32>, String) {
     let dir = tempfile::tempdir().unwrap();
     let port = free_port().to_string();
@@ -20,16 +20,16 @@ const REQUIRED: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn what_a_gotrue_cannot_do_without_is_named() {
-    let (code, said) = start(&[("GOTRUE_DISABLE_SIGNUP", "true")]);
-    assert_eq!(code, Some(1), "{said}");
+fn missing_required_variables_are_named() {
+    let (code, output) = start(&[("GOTRUE_DISABLE_SIGNUP", "true")]);
+    assert_eq!(code, Some(1), "{output}");
     for name in ["GOTRUE_SITE_URL", "API_EXTERNAL_URL", "GOTRUE_JWT_SECRET", "GOTRUE_DB_DATABASE_URL"] {
-        assert!(said.contains(&format!("{name} is required")), "{name}: {said}");
+        assert!(output.contains(&format!("{name} is required")), "{name}: {output}");
     }
 }
 
 #[test]
-fn a_value_that_cannot_be_read_is_named_by_its_variable_and_no_secret_is_told() {
+fn invalid_values_are_named_by_variable() {
     let wrong = [
         ("GOTRUE_JWT_EXP", "soon"),
         ("GOTRUE_DISABLE_SIGNUP", "perhaps"),
@@ -40,8 +40,8 @@ fn a_value_that_cannot_be_read_is_named_by_its_variable_and_no_secret_is_told() 
         ("GOTRUE_LOG_LEVEL", "loud"),
         ("PORT", "many"),
     ];
-    let (code, said) = start(&[&REQUIRED[..], &wrong].concat());
-    assert_eq!(code, Some(1), "{said}");
+    let (code, output) = start(&[&REQUIRED[..], &wrong].concat());
+    assert_eq!(code, Some(1), "{output}");
     for name in [
         "GOTRUE_JWT_EXP",
         "GOTRUE_DISABLE_SIGNUP",
@@ -50,22 +50,22 @@ fn a_value_that_cannot_be_read_is_named_by_its_variable_and_no_secret_is_told() 
         "GOTRUE_LOG_LEVEL",
         "PORT",
     ] {
-        assert!(said.contains(&format!("{name}: ")), "{name}: {said}");
+        assert!(output.contains(&format!("{name}: ")), "{name}: {output}");
     }
-    assert!(!said.contains("too-short-a-secret") && !said.contains("nothing"), "{said}");
+    assert!(!output.contains("too-short-a-secret") && !output.contains("nothing"), "{output}");
 }
 
 #[test]
-fn a_database_that_is_away_stops_the_start_with_its_address() {
-    let (code, said) = start(&REQUIRED);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("127.0.0.1:1/nowhere does not respond"), "{said}");
+fn unreachable_database_prevents_the_start() {
+    let (code, output) = start(&REQUIRED);
+    assert_eq!(code, Some(1), "{output}");
+    assert!(output.contains("127.0.0.1:1/nowhere does not respond"), "{output}");
 }
 
 #[tokio::test]
-async fn a_login_that_may_not_act_as_auths_owner_is_told_what_to_ask_for() {
+async fn login_without_auth_owner_role_names_the_grant() {
     let database = TestDatabase::create().await;
-    // Another login has prepared the database; this login is no more than a guest.
+    // Another login has prepared the database; this login has no privileges.
     let first = crate::gotrue_drop_in::server::Server::launch(&[
         ("GOTRUE_SITE_URL", "http://localhost:3000"),
         ("GOTRUE_JWT_SECRET", "37c304f8-51aa-419a-a1af-06154e63707a"),
@@ -77,8 +77,8 @@ async fn a_login_that_may_not_act_as_auths_owner_is_told_what_to_ask_for() {
         .admin_sql("create role auth_guest login password 'guest'; grant all on schema basalt to auth_guest; grant all on all tables in schema basalt to auth_guest")
         .await;
     let url = database.url().replace("supabase_admin:testkit", "auth_guest:guest");
-    let (code, said) = start(&[&REQUIRED[..], &[("DATABASE_URL", url.as_str())]].concat());
+    let (code, output) = start(&[&REQUIRED[..], &[("DATABASE_URL", url.as_str())]].concat());
     database.admin_sql("drop owned by auth_guest; drop role auth_guest").await;
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("grant supabase_auth_admin to auth_guest"), "{said}");
+    assert_eq!(code, Some(1), "{output}");
+    assert!(output.contains("grant supabase_auth_admin to auth_guest"), "{output}");
 }

@@ -1,4 +1,4 @@
-//! Errors in the service's words, its own CORS headers, compression, and the address as the client sent it.
+//! Error formats, CORS headers, compression, and the original request target.
 
 use basalt_testkit::{ProbeLimits, ProbeServer};
 use http::Method;
@@ -10,27 +10,30 @@ async fn probe() -> ProbeServer {
 }
 
 #[tokio::test]
-async fn failures_are_worded_for_the_request_that_met_them() {
+async fn errors_use_the_services_format() {
     let probe = probe().await;
     let panic = || probe.request(Method::GET, "/panic?x=y");
-    let answer = panic().send().await.expect(500);
-    assert_eq!(answer.json(), json!({ "error": "panic", "request": "GET /panic" }));
-    let answer = panic().header("x-amz-date", "20260101T000000Z").send().await.expect(500);
-    assert_eq!(answer.header("content-type"), "application/xml");
-    assert_eq!(answer.text(), "<Error><Code>panic</Code><Resource>GET /panic</Resource></Error>");
-    let answer = panic().header("tus-resumable", "1.0.0").send().await.expect(500);
-    assert_eq!((answer.header("content-type"), answer.text().as_str()), ("text/plain", "panic: GET /panic"));
+    let response = panic().send().await.expect(500);
+    assert_eq!(response.json(), json!({ "error": "panic", "request": "GET /panic" }));
+    let response = panic().header("x-amz-date", "20260101T000000Z").send().await.expect(500);
+    assert_eq!(response.header("content-type"), "application/xml");
+    assert_eq!(response.text(), "<Error><Code>panic</Code><Resource>GET /panic</Resource></Error>");
+    let response = panic().header("tus-resumable", "1.0.0").send().await.expect(500);
+    assert_eq!(
+        (response.header("content-type"), response.text().as_str()),
+        ("text/plain", "panic: GET /panic")
+    );
 
-    // Before the service (413), and instead of it (504).
+    // Errors before the service (413) and in its place (504).
     let large = probe.buffered(Method::POST, "/whole").header("tus-resumable", "1.0.0");
-    let answer = large.body(vec![0; 50 * 1024 * 1024 + 1]).send().await.expect(413);
-    assert_eq!(answer.text(), "too large: POST /whole");
+    let response = large.body(vec![0; 50 * 1024 * 1024 + 1]).send().await.expect(413);
+    assert_eq!(response.text(), "too large: POST /whole");
     let late = probe.request(Method::POST, "/hang").header("tus-resumable", "1.0.0");
     assert_eq!(late.send().await.expect(504).text(), "timeout: POST /hang");
 }
 
 #[tokio::test]
-async fn a_service_may_answer_preflights_and_its_cors_headers_win() {
+async fn service_can_handle_preflights_and_set_cors_headers() {
     let probe = probe().await;
     let options = |path: &str| probe.request(Method::OPTIONS, path).header("origin", "https://a.example");
     let preflight = |path: &str| options(path).header("access-control-request-method", "POST");
@@ -48,14 +51,14 @@ async fn a_service_may_answer_preflights_and_its_cors_headers_win() {
         .await
         .expect(200);
     assert_eq!(plain.header("access-control-allow-origin"), "https://own.example");
-    // TUS asks for capabilities without naming a method: no preflight.
+    // A TUS capability request names no method, so it is not a preflight.
     let capabilities = options("/original").send().await.expect(200);
     assert_eq!(capabilities.json()["seen"], "/original");
     assert_eq!(capabilities.header("access-control-allow-origin"), "*");
 }
 
 #[tokio::test]
-async fn answers_are_compressed_where_the_service_says_so() {
+async fn compression_depends_on_the_service() {
     let probe = probe().await;
     let asks = "accept-encoding";
     let streamed = probe.request(Method::GET, "/large").header(asks, "gzip, br").send().await.expect(200);
@@ -65,7 +68,7 @@ async fn answers_are_compressed_where_the_service_says_so() {
 }
 
 #[tokio::test]
-async fn the_address_is_there_as_the_client_sent_it() {
+async fn original_target_is_available_to_the_service() {
     let probe = probe().await;
     let path = "/original?apikey=sb_publishable_probe&b=%2F&a=%7e";
     let seen = probe.request(Method::PUT, path).send().await.expect(200).json();

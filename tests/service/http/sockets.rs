@@ -1,4 +1,4 @@
-//! Upgraded connections: they count like all others, disturb no request, and hear of the shutdown before the drain ends.
+//! Upgraded connections: they count as connections, do not slow requests down, and are notified of a shutdown.
 
 use std::time::{Duration, Instant};
 
@@ -7,22 +7,22 @@ use futures_util::future::join_all;
 use http::Method;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_sockets_disturb_no_request_and_all_hear_of_the_end() {
+async fn thousand_sockets_do_not_slow_requests_and_are_drained() {
     const EACH: usize = 500;
     let probe = ProbeServer::start(ProbeLimits::default()).await;
     let mut sockets = Vec::new();
     for _ in 0..2 * EACH {
         sockets.push(probe.websocket().await);
     }
-    assert_eq!(probe.connections(), 2 * EACH, "each keeps its place");
+    assert_eq!(probe.connections(), 2 * EACH, "each socket counts as a connection");
 
     let chatting = sockets.split_off(EACH);
     let chats = chatting.into_iter().enumerate().map(|(number, mut socket)| {
         tokio::spawn(async move {
             for round in 0..20 {
-                let said = format!("{number} in round {round}");
-                socket.send(said.clone()).await;
-                assert_eq!(socket.next().await, Message::Text(said));
+                let text = format!("{number} in round {round}");
+                socket.send(text.clone()).await;
+                assert_eq!(socket.next().await, Message::Text(text));
             }
             socket
         })
@@ -42,23 +42,23 @@ async fn a_thousand_sockets_disturb_no_request_and_all_hear_of_the_end() {
 
     let begun = Instant::now();
     let drained = probe.stop();
-    let told = join_all(sockets.iter_mut().map(|socket| socket.next())).await;
+    let received = join_all(sockets.iter_mut().map(|socket| socket.next())).await;
     let restart = Message::Close { code: 1012, reason: String::new() };
-    assert_eq!(told.iter().filter(|message| **message == restart).count(), 2 * EACH);
-    assert!(!drained.is_finished(), "the drain waits for those that have not closed");
+    assert_eq!(received.iter().filter(|message| **message == restart).count(), 2 * EACH);
+    assert!(!drained.is_finished(), "the drain waits for open sockets");
     drop(sockets);
     drained.await.unwrap();
     assert!(begun.elapsed() < ProbeLimits::default().drain, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
-async fn a_socket_takes_a_place_until_it_is_closed() {
+async fn socket_holds_its_connection_slot_until_closed() {
     let probe = ProbeServer::start(ProbeLimits { max_connections: 2, ..ProbeLimits::default() }).await;
     let (first, _second) = (probe.websocket().await, probe.websocket().await);
     let third = tokio::time::timeout(Duration::from_millis(300), probe.websocket()).await;
-    assert!(third.is_err(), "there is no third place");
+    assert!(third.is_err(), "the limit is two connections");
     drop(first);
     let mut third = probe.websocket().await;
-    third.send("heard").await;
-    assert_eq!(third.next().await, Message::Text("heard".to_owned()));
+    third.send("echo").await;
+    assert_eq!(third.next().await, Message::Text("echo".to_owned()));
 }

@@ -1,4 +1,4 @@
-//! Bodies that are passed on as they come, beside bodies that are read whole.
+//! Streamed request bodies, and buffered ones at the same time.
 
 #![expect(clippy::unwrap_used, reason = "helpers fail a test as the tests do")]
 
@@ -16,7 +16,7 @@ use tokio::time::{interval, sleep};
 
 const MIB: usize = 1024 * 1024;
 
-/// So many bytes in pieces of 64 KiB at so many bytes a second.
+/// `total` bytes in pieces of 64 KiB, at `rate` bytes per second.
 fn at_a_rate(total: usize, rate: usize) -> impl Stream<Item = Result<Bytes, io::Error>> + Send {
     const PIECE: usize = 64 * 1024;
     let pause = Duration::from_secs(1) * u32::try_from(PIECE).unwrap() / u32::try_from(rate).unwrap();
@@ -34,8 +34,7 @@ fn at_a_rate(total: usize, rate: usize) -> impl Stream<Item = Result<Bytes, io::
     })
 }
 
-/// Uploads `total` bytes at 5 MB/s, with a length announced that is far over `server.body_memory`, while others post
-/// bodies that are read whole: all of them are answered.
+/// Streams `total` bytes at 5 MB/s, far more than `server.body_memory`, while others post buffered bodies: all succeed.
 async fn upload_beside_posts(total: usize) {
     let limits =
         ProbeLimits { body_memory: 8 << 20, deadline: Duration::from_secs(2), ..ProbeLimits::default() };
@@ -47,8 +46,8 @@ async fn upload_beside_posts(total: usize) {
             tokio::spawn(async move {
                 let (mut count, body) = (0, Bytes::from(vec![b' '; MIB]));
                 while !is_over.load(Ordering::Relaxed) {
-                    let answer = probe.buffered(Method::POST, "/whole").body(body.clone()).send().await;
-                    assert_eq!(answer.expect(200).json(), json!({ "bytes": MIB }));
+                    let response = probe.buffered(Method::POST, "/whole").body(body.clone()).send().await;
+                    assert_eq!(response.expect(200).json(), json!({ "bytes": MIB }));
                     count += 1;
                 }
                 count
@@ -57,9 +56,9 @@ async fn upload_beside_posts(total: usize) {
         .collect();
     let begun = Instant::now();
     let request = probe.request(Method::POST, "/upload").header("content-length", &total.to_string());
-    let answer = request.stream(at_a_rate(total, 5_000_000)).await.unwrap().whole().await.unwrap();
-    assert_eq!(answer.expect(200).json(), json!({ "bytes": total }));
-    assert!(begun.elapsed() > limits.deadline, "no total deadline held");
+    let response = request.stream(at_a_rate(total, 5_000_000)).await.unwrap().whole().await.unwrap();
+    assert_eq!(response.expect(200).json(), json!({ "bytes": total }));
+    assert!(begun.elapsed() > limits.deadline, "the upload outlasted the request deadline");
     is_over.store(true, Ordering::Relaxed);
     for posts in posts {
         assert!(posts.await.unwrap() > 0);
@@ -67,27 +66,27 @@ async fn upload_beside_posts(total: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upload_reserves_nothing_and_has_no_total_deadline() {
+async fn streamed_upload_reserves_no_memory() {
     upload_beside_posts(20_000_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "cargo xtask nightly: 200 seconds at 5 MB/s"]
-async fn an_upload_of_a_gigabyte_refuses_nobody_else() {
+async fn gigabyte_upload_does_not_affect_others() {
     upload_beside_posts(1_000_000_000).await;
 }
 
 #[tokio::test]
-async fn a_database_step_after_a_stream_has_a_deadline_of_its_own() {
+async fn database_step_after_a_stream_has_its_own_deadline() {
     let limits = ProbeLimits { deadline: Duration::from_secs(1), ..ProbeLimits::default() };
     let probe = ProbeServer::start(limits).await;
     let body = at_a_rate(1_000_000, 500_000);
-    let answer = probe.request(Method::POST, "/steps").stream(body).await.unwrap().whole().await.unwrap();
-    assert_eq!(answer.expect(200).json(), json!({ "first_is_over": true, "next_is_over": false }));
+    let response = probe.request(Method::POST, "/steps").stream(body).await.unwrap().whole().await.unwrap();
+    assert_eq!(response.expect(200).json(), json!({ "first_is_over": true, "next_is_over": false }));
 }
 
 #[tokio::test]
-async fn a_stream_that_stops_ends_with_408_and_a_handler_that_does_with_504() {
+async fn stalled_stream_gets_408_and_stalled_handler_504() {
     let limits = ProbeLimits {
         stall_timeout: Duration::from_secs(1),
         deadline: Duration::from_secs(2),
@@ -111,26 +110,26 @@ async fn a_stream_that_stops_ends_with_408_and_a_handler_that_does_with_504() {
 }
 
 #[tokio::test]
-async fn a_service_counts_what_it_buffers_of_a_stream() {
+async fn buffered_parts_of_a_stream_count_toward_the_budget() {
     let limits = ProbeLimits { body_memory: 4 << 20, ..ProbeLimits::default() };
     let probe = ProbeServer::start(limits).await;
     let body = || stream::iter((0..20).map(|_| Ok::<_, io::Error>(Bytes::from(vec![b'x'; MIB]))));
     let parts = || probe.request(Method::POST, "/parts");
     let one_by_one = parts().stream(body()).await.unwrap().whole().await.unwrap();
-    assert_eq!(one_by_one.status, 200, "a part's share ends with the part");
+    assert_eq!(one_by_one.status, 200, "each part's memory is released");
     let kept = parts().header("x-keep", "all").stream(body()).await.unwrap().whole().await.unwrap();
     assert_eq!(kept.status, 503);
 }
 
 #[tokio::test]
-async fn one_service_may_stream_and_buffer() {
+async fn service_can_stream_and_buffer() {
     let probe = ProbeServer::start(ProbeLimits::default()).await;
     let large = || vec![b' '; 50 * MIB + 1];
     let json = probe.request(Method::POST, "/whole").header("content-type", "application/json");
     json.body(large()).send().await.expect(413);
     let streamed = probe.request(Method::POST, "/upload").body(large()).send().await.expect(200);
     assert_eq!(streamed.json(), json!({ "bytes": 50 * MIB + 1 }));
-    // axum's own limit of 2 MB does not hold where the gateway's does.
+    // axum's limit of 2 MB is replaced by the gateway's.
     let extracted = probe.buffered(Method::POST, "/extract").body(vec![b' '; 5 * MIB]).send().await;
     assert_eq!(extracted.expect(200).json(), json!({ "bytes": 5 * MIB }));
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::server::{SECRET, Server, database, until, uri};
 
 #[tokio::test]
-async fn the_admin_port_is_postgrests_and_tells_no_secret() {
+async fn admin_port_matches_postgrest_and_hides_secrets() {
     let database = database().await;
     let _done = database
         .admin_sql(&format!(
@@ -35,13 +35,13 @@ async fn the_admin_port_is_postgrests_and_tells_no_secret() {
     let get = |path| admin(Method::GET, path);
     get("/live").send().await.expect(200);
     admin(Method::HEAD, "/live").send().await.expect(200);
-    let _ready = until(&get("/ready"), |answer| answer.status == 200).await;
+    let _ready = until(&get("/ready"), |response| response.status == 200).await;
     let metrics = get("/metrics").send().await.expect(200).text();
     assert!(metrics.contains("basalt_http_requests_total"), "{metrics}");
 
     let config = get("/config").send().await.expect(200);
     let text = config.text();
-    // What the database says counts.
+    // Settings stored in the database apply.
     assert!(text.contains("db-max-rows = 2\n") && text.contains("db-schemas = \"api\"\n"), "{text}");
     assert!(
         text.contains(&format!(
@@ -60,7 +60,7 @@ async fn the_admin_port_is_postgrests_and_tells_no_secret() {
     get("/todos").send().await.expect(404);
     get("/").send().await.expect(404);
     admin(Method::POST, "/config").json(&json!({})).send().await.expect(405);
-    // The public port has none of it.
+    // The public port does not serve these paths.
     for path in ["/live", "/ready", "/metrics", "/config", "/schema_cache"] {
         assert_eq!(server.get(path).send().await.expect(404).json()["code"], "PGRST205", "{path}");
     }

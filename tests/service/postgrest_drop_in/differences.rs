@@ -1,4 +1,4 @@
-//! Answers in which Basalt once differed from PostgREST 17 on the same database.
+//! Regression tests for differences from PostgREST 17 on the same database.
 
 use basalt_testkit::{Response, TestDatabase};
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ async fn get(server: &Server, path: &str) -> Response {
 }
 
 #[tokio::test]
-async fn configured_schemas_are_all_that_is_searched() {
+async fn only_configured_schemas_are_searched() {
     let (_database, server) = start().await;
     let computed = get(&server, "/items?never=is.false").await;
     assert_eq!((computed.status.as_u16(), computed.json()["code"].as_str()), (400, Some("42703")));
@@ -70,7 +70,7 @@ async fn schemas_with_special_names_are_served() {
 }
 
 #[tokio::test]
-async fn computed_text_search_vectors_are_searched_as_they_are() {
+async fn computed_tsvector_columns_can_be_searched() {
     let (_database, server) = start().await;
     for filter in ["words=fts.cat", "words=fts(simple).cat", "words=plfts.cat", "body=fts.cat"] {
         let found = get(&server, &format!("/items?select=id&{filter}")).await.expect(200);
@@ -79,7 +79,7 @@ async fn computed_text_search_vectors_are_searched_as_they_are() {
 }
 
 #[tokio::test]
-async fn junctions_of_the_requests_schema_are_meant() {
+async fn junctions_of_the_requested_schema_take_precedence() {
     let (_database, server) = start().await;
     let embedded = get(&server, "/items?select=id,tags(name)&id=eq.1").await.expect(200);
     assert_eq!(embedded.json(), json!([{ "id": 1, "tags": [{ "name": "pets" }] }]));
@@ -102,7 +102,7 @@ async fn overloads_are_listed_by_length_comment_and_parameters() {
 }
 
 #[tokio::test]
-async fn openapi_formats_name_the_width_of_integers() {
+async fn openapi_formats_state_integer_width() {
     let (_database, server) = start().await;
     let document = get(&server, "/").await.expect(200).json();
     let formats = |schema: &Value, names: &[&str]| -> Vec<Value> {
@@ -119,7 +119,7 @@ async fn openapi_formats_name_the_width_of_integers() {
 }
 
 #[tokio::test]
-async fn parse_errors_list_all_that_fits() {
+async fn parse_errors_list_all_expected_tokens() {
     let (_database, server) = start().await;
     for (path, column, details) in [
         (

@@ -1,5 +1,5 @@
-//! The same file, given to the real PostgREST 12.0.2 and to ours. `tests/oracle` asks thousands of questions; here it is
-//! the configuration that is compared, and a handful of answers are enough to see it.
+//! The same configuration file for PostgREST 12.0.2 and Basalt. `tests/oracle` compares thousands of responses; a few are enough
+//! here to compare the configuration.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use serde_json::json;
 
 use super::server::{Server, database, token, until, uri};
 
-/// The real one; killed with its value.
+/// A PostgREST process, killed on drop.
 struct Postgrest(Child);
 
 impl Drop for Postgrest {
     fn drop(&mut self) {
-        // A failed test ends it, too; how, is of no interest.
+        // Also after a failed test; ignore errors.
         let _gone = self.0.kill();
         let _gone = self.0.wait();
     }
@@ -32,8 +32,8 @@ fn program() -> PathBuf {
 /// Method, target, headers.
 type Question<'a> = (Method, &'a str, &'a [(&'a str, &'a str)]);
 
-/// What a client sees.
-fn seen(answer: &Response) -> String {
+/// The status, headers and body that are compared.
+fn seen(response: &Response) -> String {
     let names = [
         "content-type",
         "content-range",
@@ -44,15 +44,15 @@ fn seen(answer: &Response) -> String {
         "access-control-allow-origin",
         "x-trace",
     ];
-    let headers = names.map(|name| format!("{name}: {}\n", answer.header(name))).concat();
-    let body = answer.text();
-    // 12 puts no blank between rows where we do, and the other way round.
+    let headers = names.map(|name| format!("{name}: {}\n", response.header(name))).concat();
+    let body = response.text();
+    // Spacing between rows differs from PostgREST 12.
     let body = serde_json::from_str::<serde_json::Value>(&body).map_or(body, |json| json.to_string());
-    format!("{}\n{headers}{body}", answer.status.as_u16())
+    format!("{}\n{headers}{body}", response.status.as_u16())
 }
 
 #[tokio::test]
-async fn the_same_file_gives_the_same_answers() {
+async fn same_file_gives_the_same_responses() {
     let database = database().await;
     let secrets = tempfile::tempdir().unwrap();
     let secret = secrets.path().join("secret");
@@ -96,7 +96,7 @@ async fn the_same_file_gives_the_same_answers() {
     let at = |port: u16, method: &Method, path: &str| {
         Request::new(method.clone(), format!("http://127.0.0.1:{port}{path}"))
     };
-    let _ready = until(&at(port, &Method::GET, "/todos"), |answer| answer.status != 503).await;
+    let _ready = until(&at(port, &Method::GET, "/todos"), |response| response.status != 503).await;
 
     let user = token(&json!({"app": {"the role": ["web_user"]}, "aud": "todos"}));
     let other = token(&json!({"app": {"the role": ["web_user"]}, "aud": "others"}));
@@ -139,7 +139,7 @@ async fn the_same_file_gives_the_same_answers() {
         if theirs.status.is_success() && !headers.iter().any(|(_, value)| value.contains("plan+json")) {
             assert_eq!(seen(&theirs), seen(&ours), "{method} {path} {headers:?}");
         } else if !theirs.status.is_success() && *path != "/nothing" {
-            // Messages of errors have changed since 12; their codes and headers have not.
+            // Error messages have changed since 12; codes and headers have not.
             assert_eq!(
                 theirs.header("content-type"),
                 ours.header("content-type"),
@@ -147,7 +147,7 @@ async fn the_same_file_gives_the_same_answers() {
             );
         }
     }
-    // Nothing lasts, as the file says, unless a request asks for it.
+    // Transactions are rolled back as configured, unless a request overrides it.
     assert_eq!(database.count("api.todos").await, 3);
     let root = |port| at(port, &Method::GET, "/").send();
     let (theirs, ours) = (root(port).await.expect(200).json(), root(ours.port()).await.expect(200).json());

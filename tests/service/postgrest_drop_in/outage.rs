@@ -1,4 +1,4 @@
-//! The database goes away (rest.md §6): which code says what.
+//! Database outages (rest.md §6): the error codes.
 
 use std::net::Ipv4Addr;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::server::{Server, database, uri_at};
 
 #[tokio::test]
-async fn a_connection_that_broke_is_told_from_one_that_never_opened() {
+async fn broken_and_failed_connections_have_different_codes() {
     let database = database().await;
     let proxy = ChaosProxy::start((Ipv4Addr::LOCALHOST, database.cluster().port()).into()).await;
     let uri = uri_at(&database, proxy.port());
@@ -32,11 +32,11 @@ async fn a_connection_that_broke_is_told_from_one_that_never_opened() {
     assert_eq!(closed.json()["message"], "Database connection error.");
     assert!(closed.json()["details"].is_string());
     proxy.set(Link::Up);
-    let _again = server.until(&server.get("/todos"), |answer| answer.status == 200).await;
+    let _again = server.until(&server.get("/todos"), |response| response.status == 200).await;
 }
 
 #[tokio::test]
-async fn a_start_before_the_database_waits_for_it() {
+async fn start_waits_for_the_database() {
     let database = database().await;
     let proxy = ChaosProxy::start((Ipv4Addr::LOCALHOST, database.cluster().port()).into()).await;
     proxy.set(Link::Cut);
@@ -50,8 +50,8 @@ async fn a_start_before_the_database_waits_for_it() {
         ("PGRST_DB_ANON_ROLE", "web_anon"),
     ];
     let server = Server::spawn(&variables, None);
-    let waiting = server.until(&server.get("/todos"), |answer| answer.status == 503).await;
+    let waiting = server.until(&server.get("/todos"), |response| response.status == 503).await;
     assert_eq!(waiting.json()["code"], "PGRST002");
     proxy.set(Link::Up);
-    let _there = server.until(&server.get("/todos"), |answer| answer.status == 200).await;
+    let _there = server.until(&server.get("/todos"), |response| response.status == 200).await;
 }

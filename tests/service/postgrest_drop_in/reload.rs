@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::server::{SECRET, Server, database, signed, token, until, uri};
 
-fn rows(answer: &Value) -> usize {
-    answer.as_array().map_or(0, Vec::len)
+fn rows(response: &Value) -> usize {
+    response.as_array().map_or(0, Vec::len)
 }
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn sigusr1_reloads_the_schema_and_sigusr2_the_file() {
     assert!(!has_later(&cache.clone().send().await.expect(200).text()));
     let _done = database.admin_sql("create table api.later (id int)").await;
     server.signal(Signal::USR1);
-    let _loaded = until(&cache, |answer| has_later(&answer.text())).await;
+    let _loaded = until(&cache, |response| has_later(&response.text())).await;
 
     let file = server.dir.path().join("postgrest.conf");
     let user = token(&json!({"role": "web_user"}));
@@ -40,24 +40,24 @@ async fn sigusr1_reloads_the_schema_and_sigusr2_the_file() {
     let new_secret = "the next secret of at least 32 characters";
     fs::write(&file, conf("2", new_secret)).unwrap();
     server.signal(Signal::USR2);
-    let _two = server.until(&todos, |answer| rows(&answer.json()) == 2).await;
+    let _two = server.until(&todos, |response| rows(&response.json()) == 2).await;
     server.get("/todos").bearer(&user).send().await.expect(401);
     let next = signed(&json!({"role": "web_user"}), new_secret);
     server.get("/todos").bearer(&next).send().await.expect(200);
 
-    // What cannot be read changes nothing.
+    // An invalid file changes nothing.
     fs::write(&file, conf("many", new_secret)).unwrap();
     server.signal(Signal::USR2);
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     assert_eq!(rows(&todos.clone().send().await.expect(200).json()), 2);
     fs::write(&file, conf("3", new_secret)).unwrap();
     server.signal(Signal::USR2);
-    let _three = server.until(&todos, |answer| rows(&answer.json()) == 3).await;
+    let _three = server.until(&todos, |response| rows(&response.json()) == 3).await;
     server.stop();
 }
 
 #[tokio::test]
-async fn settings_of_the_database_beat_variables_and_follow_notifications() {
+async fn stored_settings_override_variables_and_reload() {
     let database = database().await;
     let uri = uri(&database);
     let server = Server::start(
@@ -77,16 +77,16 @@ async fn settings_of_the_database_beat_variables_and_follow_notifications() {
     let name = database.name();
     let setting = format!("alter role plain_login in database {name} set pgrst.db_max_rows = '2'");
     let _done = database.admin_sql(&format!("{setting}; notify reloads, 'reload config'")).await;
-    let _two = server.until(&todos, |answer| rows(&answer.json()) == 2).await;
-    // A channel that is not ours, then ours.
+    let _two = server.until(&todos, |response| rows(&response.json()) == 2).await;
+    // Another channel, then the configured one.
     let later = "create table api.later (id int); grant select on api.later to web_anon; notify pgrst";
     let _done = database.admin_sql(later).await;
     let _done = database.admin_sql("notify reloads, 'reload schema'").await;
-    let _there = server.until(&server.get("/later"), |answer| answer.status == 200).await;
+    let _there = server.until(&server.get("/later"), |response| response.status == 200).await;
 }
 
 #[tokio::test]
-async fn db_config_off_leaves_the_databases_settings_alone() {
+async fn db_config_false_ignores_stored_settings() {
     let database = database().await;
     let name = database.name();
     let _done = database

@@ -1,4 +1,4 @@
-//! The real binary, started as PostgREST is: `PGRST_*` variables, a `postgrest.conf`, and nothing of ours.
+//! The real binary, started like PostgREST: only `PGRST_*` variables and a `postgrest.conf`.
 
 use std::fs;
 use std::path::Path;
@@ -16,18 +16,18 @@ use tokio::time::{Instant, sleep};
 
 /// HS256.
 pub(crate) const SECRET: &str = "a secret of at least thirty-two characters";
-/// Of the login role.
+/// The login role's password.
 pub(crate) const PASSWORD: &str = "drop-in";
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-/// A database that has never seen Basalt, as a user of PostgREST has it.
+/// A database without Basalt's schemas, as a PostgREST user has it.
 pub(crate) async fn database() -> TestDatabase {
     let database = Cluster::get().await.empty_database().await;
     let _rows = database.admin_sql(include_str!("schema.sql")).await;
     database
 }
 
-/// The login's address, with `user` and `port` in place of the usual ones.
+/// The connection URI of the login role.
 pub(crate) fn uri(database: &TestDatabase) -> String {
     uri_at(database, database.cluster().port())
 }
@@ -36,7 +36,7 @@ pub(crate) fn uri_at(database: &TestDatabase, port: u16) -> String {
     format!("postgresql://plain_login:{PASSWORD}@127.0.0.1:{port}/{}", database.name())
 }
 
-/// A token as another service signs it: without the name of a key.
+/// A token without a kid, as other services sign it.
 pub(crate) fn token(claims: &Value) -> String {
     signed(claims, SECRET)
 }
@@ -48,7 +48,7 @@ pub(crate) fn signed(claims: &Value, secret: &str) -> String {
     format!("{message}.{}", URL_SAFE_NO_PAD.encode(tag.as_ref()))
 }
 
-/// A running server in a folder of its own.
+/// A running server in its own folder.
 pub(crate) struct Server {
     child: Child,
     pub(crate) dir: tempfile::TempDir,
@@ -57,7 +57,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// `basalt serve --only rest` with these variables and, if there is one, this file as `postgrest.conf`.
+    /// Starts `basalt serve --only rest` with these variables and optionally this `postgrest.conf`.
     pub(crate) fn spawn(variables: &[(&str, &str)], file: Option<&str>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let log = tempfile::NamedTempFile::new().unwrap();
@@ -73,13 +73,13 @@ impl Server {
         Self { child: child.spawn().unwrap(), dir, log, port }
     }
 
-    /// As [`Server::spawn`], and waits until requests are answered.
+    /// As [`Server::spawn`], and waits until the server responds.
     pub(crate) async fn start(variables: &[(&str, &str)], file: Option<&str>) -> Self {
         let port = free_port().to_string();
         let mut all = vec![("PGRST_SERVER_HOST", "127.0.0.1"), ("PGRST_SERVER_PORT", port.as_str())];
         all.extend_from_slice(variables);
         let server = Self::spawn(&all, file);
-        let _ready = server.until(&server.get("/"), |answer| answer.status != 503).await;
+        let _ready = server.until(&server.get("/"), |response| response.status != 503).await;
         server
     }
 
@@ -95,7 +95,7 @@ impl Server {
         self.request(Method::GET, path)
     }
 
-    /// Asks until the answer is as `wanted`.
+    /// Repeats the request until the response satisfies `wanted`.
     pub(crate) async fn until(&self, request: &Request, wanted: impl Fn(&Response) -> bool) -> Response {
         until(request, wanted).await
     }
@@ -104,19 +104,19 @@ impl Server {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Ends it as a container is ended.
+    /// Stops the server with SIGTERM, as a container runtime does.
     pub(crate) fn stop(&mut self) {
         self.signal(Signal::TERM);
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}");
     }
 
-    /// What it has said so far.
+    /// The log so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.log.path()).unwrap()
     }
 
-    /// What lies in its folder besides the file.
+    /// The files in its folder except `postgrest.conf`.
     pub(crate) fn left_behind(&self) -> Vec<String> {
         names(self.dir.path()).into_iter().filter(|name| name != "postgrest.conf").collect()
     }
@@ -129,18 +129,18 @@ fn names(dir: &Path) -> Vec<String> {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Stopped already, or a test has failed: then how it ends is of no interest.
+        // Already stopped, or the test failed; ignore errors.
         let _gone = self.child.kill();
         let _gone = self.child.wait();
     }
 }
 
-/// Asks until the answer is as `wanted`.
+/// Repeats the request until the response satisfies `wanted`.
 pub(crate) async fn until(request: &Request, wanted: impl Fn(&Response) -> bool) -> Response {
     let deadline = Instant::now() + SOON;
     loop {
         match request.clone().try_send().await {
-            Ok(answer) if wanted(&answer) => return answer,
+            Ok(response) if wanted(&response) => return response,
             other => assert!(Instant::now() < deadline, "still {other:?}"),
         }
         sleep(Duration::from_millis(10)).await;

@@ -1,4 +1,4 @@
-//! What is needed to start, and what a start leaves behind.
+//! Startup: required settings, errors, and traces in the database.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::server::{PASSWORD, SECRET, SOON, Server, database, signed, token, uri};
 
-/// Everything that a server could leave in a database, in one text.
+/// A text of everything that a server could create in a database.
 async fn catalog(database: &TestDatabase) -> String {
     database
         .value(
@@ -38,7 +38,7 @@ async fn catalog(database: &TestDatabase) -> String {
 }
 
 #[tokio::test]
-async fn nothing_but_pgrst_variables_and_nothing_is_created() {
+async fn starts_with_pgrst_variables_and_creates_nothing() {
     let database = database().await;
     let before = catalog(&database).await;
     let is_somebody = "select rolsuper or rolcreaterole or rolcreatedb or rolbypassrls from pg_roles where rolname = 'plain_login'";
@@ -57,12 +57,12 @@ async fn nothing_but_pgrst_variables_and_nothing_is_created() {
     )
     .await;
 
-    // No key is asked for, and the root is the root.
+    // No API key is needed, and paths start at the root.
     let todos = server.get("/todos?select=task,makers(name)&order=id&limit=1").send().await.expect(200);
     assert_eq!(todos.json(), json!([{"task": "finish", "makers": {"name": "Ada"}}]));
     assert_eq!(todos.header("content-range"), "0-0/*");
     assert_eq!(todos.header("content-location"), "/todos?limit=1&order=id&select=task%2Cmakers%28name%29");
-    // One schema, so no profile is named.
+    // With one schema there is no profile header.
     assert_eq!(todos.header("content-profile"), "");
     let many =
         database.admin_sql("insert into api.makers select n, n::text from generate_series(10, 2000) n").await;
@@ -84,7 +84,7 @@ async fn nothing_but_pgrst_variables_and_nothing_is_created() {
     let made = server.request(Method::POST, "/todos").bearer(&user).header("prefer", "return=representation");
     let made = made.json(&json!({"task": "new", "maker_id": 1})).send().await.expect(201);
     assert_eq!(made.json(), json!([{"id": 100, "task": "new", "done": false, "maker_id": 1}]));
-    // Without a filter all rows: a PostgREST does not ask back.
+    // Without a filter all rows are changed, as in PostgREST.
     let all = server.request(Method::PATCH, "/todos").bearer(&user).json(&json!({"done": true}));
     assert_eq!(all.send().await.expect(204).header("content-range"), "0-3/*");
     server.request(Method::DELETE, "/todos?id=eq.100").bearer(&user).send().await.expect(204);
@@ -93,7 +93,7 @@ async fn nothing_but_pgrst_variables_and_nothing_is_created() {
     server.get("/todos").bearer(&stranger).send().await.expect(401);
     let root = server.get("/").send().await.expect(200).json();
     assert!(root["paths"]["/todos"].is_object() && root["basePath"] == "/", "{root}");
-    // Ours alone at the root: no path of the gateway's own stands in the way of a table's.
+    // No gateway path hides a table.
     assert_eq!(server.get("/health").send().await.expect(404).json()["code"], "PGRST205");
     server.get("/rest/v1/todos").send().await.expect(404);
 
@@ -104,18 +104,18 @@ async fn nothing_but_pgrst_variables_and_nothing_is_created() {
 }
 
 #[tokio::test]
-async fn without_an_anonymous_role_or_a_secret_nobody_gets_in() {
+async fn without_anon_role_and_secret_access_is_denied() {
     let database = database().await;
     let uri = uri(&database);
     let server = Server::start(&[("PGRST_DB_URI", &uri), ("PGRST_DB_SCHEMAS", "api")], None).await;
-    let answer = server.get("/todos").send().await.expect(401);
-    assert_eq!(answer.json()["code"], "PGRST302");
+    let response = server.get("/todos").send().await.expect(401);
+    assert_eq!(response.json()["code"], "PGRST302");
     let token = token(&json!({"role": "web_user"}));
     assert_eq!(server.get("/todos").bearer(&token).send().await.expect(500).json()["code"], "PGRST300");
 }
 
 #[tokio::test]
-async fn the_database_may_be_named_by_libpqs_variables_and_secrets_by_files() {
+async fn libpq_variables_and_secret_files_are_supported() {
     let database = database().await;
     let port = database.cluster().port().to_string();
     let secrets = tempfile::tempdir().unwrap();
@@ -146,7 +146,7 @@ async fn the_database_may_be_named_by_libpqs_variables_and_secrets_by_files() {
 }
 
 #[tokio::test]
-async fn queries_are_logged_where_that_is_asked_for_and_values_never() {
+async fn queries_are_logged_without_values_if_enabled() {
     let database = database().await;
     let uri = uri(&database);
     let settings = [
@@ -169,7 +169,7 @@ async fn queries_are_logged_where_that_is_asked_for_and_values_never() {
 }
 
 #[tokio::test]
-async fn a_socket_file_with_its_mode() {
+async fn unix_socket_is_created_with_its_mode() {
     let database = database().await;
     let uri = uri(&database);
     let mut server = Server::spawn(
@@ -184,15 +184,15 @@ async fn a_socket_file_with_its_mode() {
     );
     let path = server.dir.path().join("pgrst.sock");
     let deadline = Instant::now() + SOON;
-    let answer = loop {
-        let answer = ask(&path).await.unwrap_or_default();
-        if answer.starts_with("HTTP/1.1 200 ") {
-            break answer;
+    let response = loop {
+        let response = ask(&path).await.unwrap_or_default();
+        if response.starts_with("HTTP/1.1 200 ") {
+            break response;
         }
-        assert!(Instant::now() < deadline, "still {answer:?}");
+        assert!(Instant::now() < deadline, "still {response:?}");
         sleep(std::time::Duration::from_millis(10)).await;
     };
-    assert!(answer.ends_with("[{\"id\":3}]"), "{answer}");
+    assert!(response.ends_with("[{\"id\":3}]"), "{response}");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
     server.stop();
     assert!(!path.exists());
@@ -203,9 +203,9 @@ async fn ask(path: &std::path::Path) -> std::io::Result<String> {
     stream
         .write_all(b"GET /todos?select=id&id=eq.3 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
         .await?;
-    let mut answer = String::new();
-    let _length = stream.read_to_string(&mut answer).await?;
-    Ok(answer)
+    let mut response = String::new();
+    let _length = stream.read_to_string(&mut response).await?;
+    Ok(response)
 }
 
 fn run(arguments: &[&str], file: &str, variables: &[(&str, &str)]) -> Output {
@@ -215,25 +215,25 @@ fn run(arguments: &[&str], file: &str, variables: &[(&str, &str)]) -> Output {
 }
 
 #[test]
-fn a_start_that_fails_says_where_and_what_to_do() {
+fn configuration_errors_state_file_and_line() {
     let file = "db-uri = \"postgres://u@h/d\"\ndb-anon-role = anon\ndb-pool = \"many\"\n";
     let refused =
         run(&["serve", "--only", "rest", "postgrest.conf"], file, &[("PGRST_DB_TX_END", "perhaps")]);
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(1), "{said}");
+    let output = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{output}");
     for line in [
         "postgrest.conf:2: db-anon-role: put the value in double quotes",
         "postgrest.conf:3: database.pool_size must be a whole number",
         "PGRST_DB_TX_END: rest.tx_end does not fit",
     ] {
-        assert!(said.contains(line), "{line} in {said}");
+        assert!(output.contains(line), "{line} in {output}");
     }
     let refused = run(&["serve", "postgrest.conf"], file, &[]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("requires --only rest"));
 }
 
 #[test]
-fn the_configuration_can_be_shown_in_either_language() {
+fn config_command_prints_either_format() {
     let file = "db-uri = \"postgres://u:hidden@h/d\"\ndb-schemas = \"v1, v2\"\njwt-secret = \"hidden hidden hidden hidden hidden\"\n";
     let shown = run(&["config", "--postgrest", "postgrest.conf"], file, &[("PGRST_DB_POOL", "3")]);
     let text = String::from_utf8(shown.stdout).unwrap();

@@ -1,4 +1,4 @@
-//! What the app's tables do beside their rights: triggers, constraints, and what a deletion takes along.
+//! The app's triggers, constraints and cascades.
 
 use super::support::{app_database, become_user, failure, fixture, values};
 
@@ -7,7 +7,7 @@ const ADMIN: &str = "7e570000-0000-4000-8000-000000000005";
 const PLAN: &str = "7e571000-0000-4000-8000-000000000001";
 
 #[tokio::test]
-async fn the_key_for_mail_is_masked_and_survives_its_mask() {
+async fn mail_key_is_masked_and_kept_when_the_mask_is_saved() {
     let (_database, client) = app_database().await;
     client.batch_execute(&fixture()).await.unwrap();
     let save = async |value: &str| {
@@ -24,22 +24,30 @@ async fn the_key_for_mail_is_masked_and_survives_its_mask() {
     let key = "re_0123456789abcdefWXYZ";
     let saved = |shown: &str, kept: &str| (shown.to_owned(), kept.to_owned());
 
-    assert_eq!(save(r#"{"fromName": "A"}"#).await, saved(r#"{"fromName": "A"}"#, ""), "there is no key yet");
+    assert_eq!(save(r#"{"fromName": "A"}"#).await, saved(r#"{"fromName": "A"}"#, ""), "no key is stored yet");
     let masked = r#"{"apiKey": "••••••••WXYZ", "fromName": "A"}"#;
     let with_key = format!(r#"{{"apiKey": "{key}", "fromName": "A"}}"#);
     assert_eq!(save(&with_key).await, saved(masked, key));
-    assert_eq!(save(masked).await, saved(masked, key), "the mask that comes back keeps the key");
+    assert_eq!(save(masked).await, saved(masked, key), "saving the mask keeps the key");
     let stale = r#"{"apiKey": "••••••••abcd", "fromName": "A"}"#;
-    assert_eq!(save(stale).await, saved(masked, key), "so does the mask of an earlier key");
-    assert_eq!(save(r#"{"fromName": "A"}"#).await, saved(masked, key), "and so does a value without a key");
+    assert_eq!(save(stale).await, saved(masked, key), "saving the mask of an earlier key keeps the key");
+    assert_eq!(
+        save(r#"{"fromName": "A"}"#).await,
+        saved(masked, key),
+        "saving a value without a key keeps the key"
+    );
     let short = r#"{"apiKey": "0123456789"}"#;
     assert_eq!(
         save(short).await,
         saved(r#"{"apiKey": "••••••••"}"#, "0123456789"),
-        "too short to show any of it"
+        "a short key is masked completely"
     );
     assert_eq!(save(r#"{"apiKey": ""}"#).await, saved("{}", ""), "an empty key removes it");
-    assert_eq!(save(r#"{"apiKey": "••••••••"}"#).await, saved("{}", ""), "a mask of no key is no key");
+    assert_eq!(
+        save(r#"{"apiKey": "••••••••"}"#).await,
+        saved("{}", ""),
+        "a mask without a stored key is not a key"
+    );
 
     become_user(&client, ADMIN).await;
     for wrong in ["[]", "1", r#""apiKey""#, r#"{"apiKey": 1}"#, r#"{"apiKey": {"apiKey": "x"}}"#] {
@@ -56,12 +64,12 @@ async fn the_key_for_mail_is_masked_and_survives_its_mask() {
     let log = values(&client, "select details::text from audit_log where subject_id = 'email_resend'").await;
     assert!(
         log.len() > 3 && !log.concat().contains(key),
-        "the log names what changed, not the value: {log:?}"
+        "the log has the setting's name, not its value: {log:?}"
     );
 }
 
 #[tokio::test]
-async fn administrators_changes_are_logged_with_what_was_before() {
+async fn admin_changes_are_logged_with_old_values() {
     let (_database, client) = app_database().await;
     client.batch_execute(&fixture()).await.unwrap();
     become_user(&client, ADMIN).await;
@@ -77,22 +85,18 @@ async fn administrators_changes_are_logged_with_what_was_before() {
     let expected = format!(
         r#"{ADMIN} update subscription_plans 7e578000-0000-4000-8000-000000000001 {{"changed": {{"price": [20.00, 25.00]}}}}"#
     );
-    assert_eq!(values(&client, log).await, [expected], "a change that changes nothing is not logged");
+    assert_eq!(values(&client, log).await, [expected], "an update without a change is not logged");
 }
 
 #[tokio::test]
-async fn a_plan_that_is_deleted_takes_everything_along() {
+async fn deleting_a_plan_cascades() {
     let (_database, client) = app_database().await;
     client.batch_execute(&fixture()).await.unwrap();
     become_user(&client, OWNER).await;
     client.batch_execute("begin").await.unwrap();
     client.batch_execute(&format!("delete from plans where id = '{PLAN}'")).await.unwrap();
     let objects = "delete from storage.objects where bucket_id = 'plan_files'";
-    assert_eq!(
-        failure(&client, objects).await.0,
-        "42501",
-        "the caller may still not delete files past the API"
-    );
+    assert_eq!(failure(&client, objects).await.0, "42501", "callers cannot delete storage rows directly");
     client.batch_execute("rollback").await.unwrap();
     client.batch_execute(&format!("delete from plans where id = '{PLAN}'; reset role")).await.unwrap();
     for (table, left) in [
@@ -109,7 +113,7 @@ async fn a_plan_that_is_deleted_takes_everything_along() {
 }
 
 #[tokio::test]
-async fn a_task_belongs_to_the_plan_of_its_priority() {
+async fn task_gets_the_plan_of_its_priority() {
     let (_database, client) = app_database().await;
     client.batch_execute(&fixture()).await.unwrap();
     let other = "7e571000-0000-4000-8000-000000000003";
@@ -121,12 +125,12 @@ async fn a_task_belongs_to_the_plan_of_its_priority() {
         .await
         .unwrap();
     let plan = "select plan_id from tasks where title = 'Task'";
-    assert_eq!(values(&client, plan).await, [PLAN], "whatever was written");
+    assert_eq!(values(&client, plan).await, [PLAN], "the written plan_id is ignored");
     let moved = format!(
         "update priorities set plan_id = '{other}' where id = '7e574000-0000-4000-8000-000000000001'"
     );
     client.batch_execute(&moved).await.unwrap();
-    assert_eq!(values(&client, plan).await, [other], "it follows a priority that moves");
+    assert_eq!(values(&client, plan).await, [other], "the task follows its moved priority");
 
     let completed = "select completed_at is not null from tasks where title = 'Task'";
     for (is_completed, expected) in [("true", "t"), ("false", "f")] {
@@ -139,7 +143,7 @@ async fn a_task_belongs_to_the_plan_of_its_priority() {
 }
 
 #[tokio::test]
-async fn live_lists_can_filter_deletions() {
+async fn replica_identities_cover_realtime_filters() {
     let (_database, client) = app_database().await;
     let identities = "select c.relname || ' ' || coalesce(
             (select string_agg(a.attname, ',' order by k.n)

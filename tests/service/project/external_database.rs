@@ -1,5 +1,5 @@
-//! A server whose login is no superuser: CREATEROLE and CREATEDB, and its own database. The cluster is this test's
-//! own, because roles belong to a cluster and here another login makes them first.
+//! A login without superuser: only CREATEROLE, CREATEDB and its own database. The test has its own cluster, because roles are
+//! cluster-wide and here another login creates them first.
 
 use super::support::{self, SERVICES, admin, connect, repository, values};
 use basalt_pg::system_migrations::{Layout, MigrationSettings, apply};
@@ -8,7 +8,7 @@ use basalt_testkit::Cluster;
 use secrecy::SecretString;
 
 #[tokio::test]
-async fn a_login_without_superuser_prepares_a_database_and_says_what_it_could_not() {
+async fn non_superuser_prepares_a_database_and_reports_gaps() {
     let database = Cluster::another().await.empty_database().await;
     let superuser = admin(&database).await;
     superuser
@@ -56,12 +56,12 @@ async fn a_login_without_superuser_prepares_a_database_and_says_what_it_could_no
         requests.batch_execute(&format!("set role {role}; reset role")).await.unwrap();
     }
 
-    // Without an event trigger the project's SQL can do this; the next start undoes it.
+    // Without an event trigger the project's SQL can do this; the next start reverts it.
     let disable = "set role postgres; alter table storage.objects disable row level security; reset role";
     client.batch_execute(disable).await.unwrap();
     assert_eq!(apply(&mut client, &SERVICES, &settings).await.unwrap().protected, ["storage.objects"]);
 
-    // A superuser mends what was missing; then the server's own start finds nothing to do but that.
+    // After a superuser fixes the gaps, the next start completes the setup.
     superuser
         .batch_execute(
             "alter role service_role bypassrls; alter role postgres bypassrls; alter role plain replication",
@@ -70,7 +70,7 @@ async fn a_login_without_superuser_prepares_a_database_and_says_what_it_could_no
         .unwrap();
     let report = apply(&mut client, &SERVICES, &settings).await.unwrap();
     assert_eq!(report.limits.len(), 1, "{:?}", report.limits);
-    // Event triggers are for superusers to make.
+    // Only superusers can create event triggers.
     let mut as_superuser = admin(&database).await;
     let report = apply(&mut as_superuser, &SERVICES, &MigrationSettings::default()).await.unwrap();
     let mended =
@@ -82,8 +82,8 @@ async fn a_login_without_superuser_prepares_a_database_and_says_what_it_could_no
     elevation_is_taken_back().await;
 }
 
-/// A server that died while `postgres` was a superuser finds that at its next start. In this test, because roles are
-/// the whole cluster's.
+/// A server killed while `postgres` was a superuser reverts that at its next start. Part of the test above, because roles are
+/// cluster-wide.
 #[expect(clippy::unwrap_used, reason = "a part of the test above")]
 async fn elevation_is_taken_back() {
     let database = Cluster::another().await.empty_database().await;

@@ -1,4 +1,4 @@
-//! The app's policies: which role may do what, and what holds for every role.
+//! The app's policies and permission functions.
 
 use super::support::{self, app_database, become_user, failure, fixture, repository, values};
 use basalt_project::Project;
@@ -10,16 +10,16 @@ const PLAN: &str = "7e571000-0000-4000-8000-000000000001";
 const TOKEN: &str = "7e573000-0000-4000-8000-000000000001";
 
 #[tokio::test]
-async fn every_role_may_do_what_the_tables_state_and_no_more() {
+async fn policy_matrix_of_the_app_passes() {
     let (_database, mut client) = app_database().await;
     let outcome = Project::open(repository()).unwrap().test_policies(&mut client).await.unwrap();
     assert!(outcome.faults.is_empty(), "{:#?}", outcome.faults);
     assert!(outcome.checks > 200, "{}", outcome.checks);
-    assert_eq!(values(&client, "select count(*) from plans").await, ["0"], "nothing is left");
+    assert_eq!(values(&client, "select count(*) from plans").await, ["0"], "the policy tests leave no rows");
 }
 
 #[tokio::test]
-async fn a_policy_that_is_wrong_or_missing_is_found() {
+async fn policy_tests_detect_wrong_and_missing_policies() {
     let (_database, mut client) = app_database().await;
     let project = Project::open(repository()).unwrap();
     let mut faults_after = async |sql: &str| {
@@ -48,7 +48,7 @@ async fn a_policy_that_is_wrong_or_missing_is_found() {
 }
 
 #[tokio::test]
-async fn two_owners_cannot_leave_at_the_same_moment() {
+async fn concurrent_leave_keeps_one_owner() {
     for isolation in ["read committed", "repeatable read", "serializable"] {
         let (database, client) = app_database().await;
         client.batch_execute(&fixture()).await.unwrap();
@@ -70,7 +70,7 @@ async fn two_owners_cannot_leave_at_the_same_moment() {
         }
         one.batch_execute(&leave(OWNER)).await.unwrap();
         let leave_second = leave(SECOND);
-        // The second waits for the first, which then commits.
+        // The second transaction waits for the first, which then commits.
         let (refused, committed) = tokio::join!(two.batch_execute(&leave_second), async {
             let waiting = "select count(*) from pg_stat_activity
                 where datname = current_database() and wait_event_type = 'Lock'";
@@ -88,12 +88,12 @@ async fn two_owners_cannot_leave_at_the_same_moment() {
         );
         assert_eq!(values(&client, &owners).await, [SECOND]);
         let first_owner = format!("select user_id from plans where id = '{PLAN}'");
-        assert_eq!(values(&client, &first_owner).await, [SECOND], "the plan was handed over");
+        assert_eq!(values(&client, &first_owner).await, [SECOND], "the plan has the second owner");
     }
 }
 
 #[tokio::test]
-async fn an_account_that_goes_leaves_its_plans_to_the_other_owners() {
+async fn deleting_an_account_keeps_plans_with_other_owners() {
     let (_database, client) = app_database().await;
     client.batch_execute(&fixture()).await.unwrap();
     client
@@ -110,13 +110,13 @@ async fn an_account_that_goes_leaves_its_plans_to_the_other_owners() {
     assert_eq!(
         values(&client, "select count(*) from plans").await,
         ["0"],
-        "nobody could manage them any more"
+        "plans without another owner are deleted"
     );
     assert_eq!(values(&client, "select count(*) from plan_members").await, ["0"]);
 }
 
 #[tokio::test]
-async fn an_invitation_is_for_its_address_and_for_once() {
+async fn invitation_is_for_one_address_and_one_use() {
     let (_database, client) = app_database().await;
     client.batch_execute(&fixture()).await.unwrap();
     let get =
@@ -135,7 +135,7 @@ async fn an_invitation_is_for_its_address_and_for_once() {
 
     become_user(&client, STRANGER).await;
     let wrong_plan = format!("select accept_invitation('{TOKEN}', '{STRANGER}')");
-    // The code makes it 404 in REST.
+    // PT404 becomes status 404 in REST.
     let unknown = || ("PT404".into(), "This invitation is no longer valid".into());
     assert_eq!(failure(&client, &wrong_plan).await, unknown());
     client
@@ -143,8 +143,8 @@ async fn an_invitation_is_for_its_address_and_for_once() {
         .await
         .unwrap();
     let unproven = ("42501".to_owned(), "Confirm your e-mail address first".to_owned());
-    assert_eq!(failure(&client, &accept).await, unproven, "an unconfirmed address proves nothing");
-    // As a sign-up under autoconfirm leaves it; what the client says of itself does not matter.
+    assert_eq!(failure(&client, &accept).await, unproven, "an unconfirmed address is rejected");
+    // As after an autoconfirmed sign-up; user metadata is ignored.
     client
         .batch_execute(
             r#"reset role;
@@ -154,7 +154,7 @@ async fn an_invitation_is_for_its_address_and_for_once() {
         )
         .await
         .unwrap();
-    assert_eq!(failure(&client, &accept).await, unproven, "nor does one that nothing was mailed to");
+    assert_eq!(failure(&client, &accept).await, unproven, "an autoconfirmed address is rejected");
     client
         .batch_execute(
             r#"reset role;
@@ -171,7 +171,7 @@ async fn an_invitation_is_for_its_address_and_for_once() {
         )
         .await
         .unwrap();
-    assert_eq!(failure(&client, &accept).await, unknown(), "it has expired");
+    assert_eq!(failure(&client, &accept).await, unknown(), "an expired invitation is rejected");
     assert!(values(&client, &get).await.is_empty());
     client
         .batch_execute("reset role; update plan_members set created_at = now() where not invite_accepted; set role authenticated")
@@ -180,12 +180,12 @@ async fn an_invitation_is_for_its_address_and_for_once() {
 
     assert_eq!(values(&client, &accept).await, ["manager"]);
     assert_eq!(values(&client, "select title from plans").await, ["The plan"]);
-    assert_eq!(failure(&client, &accept).await, unknown(), "it was used");
+    assert_eq!(failure(&client, &accept).await, unknown(), "a used invitation is rejected");
     assert!(values(&client, &get).await.is_empty());
 }
 
 #[tokio::test]
-async fn an_invitation_that_becomes_an_owners_gets_a_new_token() {
+async fn raising_an_invitation_to_owner_changes_its_token() {
     let (_database, client) = app_database().await;
     client.batch_execute(&fixture()).await.unwrap();
     let token =
@@ -197,11 +197,11 @@ async fn an_invitation_that_becomes_an_owners_gets_a_new_token() {
     set_role("viewer").await;
     assert_eq!(values(&client, &token).await, [TOKEN]);
     set_role("owner").await;
-    assert_ne!(values(&client, &token).await, [TOKEN], "managers may have read the old one");
+    assert_ne!(values(&client, &token).await, [TOKEN], "managers could read the old token");
 }
 
 #[tokio::test]
-async fn helpers_answer_oneself_members_and_administrators_only() {
+async fn permission_functions_answer_only_members_and_admins() {
     let (_database, client) = app_database().await;
     client.batch_execute(&fixture()).await.unwrap();
     let role_of = |who: &str| format!("select get_user_plan_role('{PLAN}', '{who}')");
@@ -217,7 +217,7 @@ async fn helpers_answer_oneself_members_and_administrators_only() {
     assert_eq!(values(&client, "select is_admin()").await, ["f"]);
 
     become_user(&client, STRANGER).await;
-    assert_eq!(values(&client, &role_of(OWNER)).await, ["-"], "strangers learn nothing");
+    assert_eq!(values(&client, &role_of(OWNER)).await, ["-"], "other users get no role");
 
     become_user(&client, admin).await;
     assert_eq!(values(&client, &role_of(OWNER)).await, ["owner"]);
@@ -230,7 +230,7 @@ async fn helpers_answer_oneself_members_and_administrators_only() {
 }
 
 #[tokio::test]
-async fn lists_read_plans_by_index_and_ask_for_the_user_once() {
+async fn plan_list_uses_indexes_and_evaluates_uid_once() {
     let (_database, client) = app_database().await;
     client.batch_execute(&fixture()).await.unwrap();
     client
@@ -250,7 +250,7 @@ async fn lists_read_plans_by_index_and_ask_for_the_user_once() {
 }
 
 #[tokio::test]
-async fn the_demo_data_fits_the_schema() {
+async fn demo_data_fits_the_schema() {
     let (_database, mut client) = support::database().await;
     let project = Project::open(repository()).unwrap();
     let options = basalt_project::MigrateOptions { seed: true, ..Default::default() };
@@ -262,6 +262,6 @@ async fn the_demo_data_fits_the_schema() {
     let password =
         "select encrypted_password = extensions.crypt('basalt-demo', encrypted_password) from auth.users";
     assert_eq!(values(&client, password).await, ["t", "t", "t"]);
-    // Beside demo data the policy tests still pass: they can run on any database.
+    // The policy tests also pass with demo data: they can run on any database.
     assert_eq!(project.test_policies(&mut client).await.unwrap().faults, Vec::<String>::new());
 }

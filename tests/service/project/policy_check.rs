@@ -1,4 +1,4 @@
-//! `policies check`: clean on the app, and each fault that it claims to find is found.
+//! `policies check`: no findings on the app, and every kind of fault is detected.
 
 use basalt_project::policy_check::Rule;
 use basalt_project::{MigrateOptions, Project};
@@ -6,7 +6,7 @@ use tokio_postgres::Client;
 
 use super::support::{app_database, database, project, repository, values};
 
-/// What is found, in words.
+/// The findings as text.
 #[expect(clippy::unwrap_used, reason = "a helper fails a test as the test itself does")]
 async fn findings(project: &Project, client: &mut Client) -> Vec<String> {
     let findings = project.check_policies(client, &["public".to_owned()]).await.unwrap();
@@ -14,14 +14,14 @@ async fn findings(project: &Project, client: &mut Client) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_app_has_no_faults() {
+async fn app_policies_have_no_findings() {
     let (_database, mut client) = app_database().await;
     let project = Project::open(repository()).unwrap();
     assert_eq!(findings(&project, &mut client).await, Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn every_kind_of_fault_is_found() {
+async fn every_kind_of_fault_is_detected() {
     let notes = "create table notes (id int primary key, owner_id uuid, done boolean);
         create index notes_owner_id on notes (owner_id)";
     let policy = "alter table notes enable row level security;
@@ -117,7 +117,11 @@ async fn every_kind_of_fault_is_found() {
             .await
             .unwrap();
         project.apply_policies(&mut client, |_| {}).await.unwrap();
-        assert_eq!(findings(&project, &mut client).await, Vec::<String>::new(), "apply undid it: {change}");
+        assert_eq!(
+            findings(&project, &mut client).await,
+            Vec::<String>::new(),
+            "`policies apply` reverts: {change}"
+        );
     }
     let views = "create view own_notes with (security_invoker = true) as select * from notes";
     client.batch_execute(views).await.unwrap();
@@ -125,7 +129,7 @@ async fn every_kind_of_fault_is_found() {
 }
 
 #[tokio::test]
-async fn a_check_changes_nothing() {
+async fn policy_check_is_read_only() {
     let (_database, mut client) = app_database().await;
     client.batch_execute("create policy extra on plans for select to anon using (true)").await.unwrap();
     let project = Project::open(repository()).unwrap();
@@ -133,6 +137,6 @@ async fn a_check_changes_nothing() {
         from pg_policy p join pg_class c on c.oid = p.polrelid";
     let before = values(&client, state).await;
     let found = findings(&project, &mut client).await;
-    assert_eq!(found.len(), 2, "it is drift, and visitors may not read plans: {found:#?}");
+    assert_eq!(found.len(), 2, "drift, and a policy without a grant: {found:#?}");
     assert_eq!(values(&client, state).await, before);
 }

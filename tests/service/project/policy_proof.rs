@@ -1,4 +1,4 @@
-//! The proof of the policies' cases, and what holds for many rows and for callers at the same moment.
+//! Mutation tests of the policies, and policies under many rows and concurrent callers.
 
 use std::time::Instant;
 
@@ -15,18 +15,23 @@ const PLAN: &str = "7e571000-0000-4000-8000-000000000001";
 const TOKEN: &str = "7e573000-0000-4000-8000-000000000001";
 
 #[tokio::test]
-#[ignore = "cargo xtask nightly: drops or weakens each right, one at a time"]
-async fn every_right_is_proven_by_a_case() {
+#[ignore = "cargo xtask nightly: drops or weakens each policy and grant in turn"]
+async fn every_policy_and_grant_is_covered_by_a_case() {
     let (_database, mut client) = app_database().await;
     let project = Project::open(repository()).unwrap();
     let found = project.mutate_policies(&mut client).await.unwrap();
-    assert!(found.survivors.is_empty(), "of {} changes no case noticed {:#?}", found.count, found.survivors);
+    assert!(
+        found.survivors.is_empty(),
+        "of {} mutations no case detected {:#?}",
+        found.count,
+        found.survivors
+    );
     assert!(found.count > 250, "{}", found.count);
-    println!("{} changes, each noticed", found.count);
+    println!("{} mutations, all detected", found.count);
 }
 
 #[tokio::test]
-async fn a_right_without_a_case_is_found() {
+async fn uncovered_policy_is_reported() {
     let notes = "create table notes (id int primary key, owner_id uuid default auth.uid())";
     let policy = "alter table notes enable row level security;
         grant select, insert on notes to authenticated;
@@ -57,11 +62,11 @@ async fn a_right_without_a_case_is_found() {
         "grant UPDATE on public.notes to service_role",
         "revoke INSERT on public.notes from authenticated",
     ];
-    assert_eq!(survivors, expected, "the only case reads a row of one's own");
+    assert_eq!(survivors, expected, "the only case reads the caller's own row");
 }
 
 #[tokio::test]
-async fn two_owners_who_demote_each_other_leave_one_a_thousand_times() {
+async fn concurrent_demotions_keep_one_owner() {
     let (database, client) = app_database().await;
     client.batch_execute(&fixture()).await.unwrap();
     client
@@ -95,12 +100,12 @@ async fn two_owners_who_demote_each_other_leave_one_a_thousand_times() {
         assert_eq!(values(&client, &owners).await, ["1"], "round {round}");
         client.batch_execute(&restore).await.unwrap();
     }
-    // In the other rounds one was demoted before its own statement began, and found no row that it might change.
-    println!("{refused} of 1000 rounds ended with the constraint");
+    // In the other rounds one owner was demoted before its statement began and matched no row.
+    println!("{refused} of 1000 rounds violated the constraint");
 }
 
 #[tokio::test]
-async fn an_invitation_that_is_accepted_twice_at_once_is_accepted_once() {
+async fn concurrent_acceptance_uses_an_invitation_once() {
     for _ in 0..5 {
         let (database, client) = app_database().await;
         client.batch_execute(&fixture()).await.unwrap();
@@ -110,7 +115,7 @@ async fn an_invitation_that_is_accepted_twice_at_once_is_accepted_once() {
         become_user(&two, STRANGER).await;
         let (first, second) = tokio::join!(one.batch_execute(&accept), two.batch_execute(&accept));
         let refused: Vec<_> = [first.err(), second.err()].into_iter().flatten().collect();
-        let [refused] = refused.as_slice() else { unreachable!("one of two is refused: {refused:?}") };
+        let [refused] = refused.as_slice() else { unreachable!("exactly one of two must fail: {refused:?}") };
         assert_eq!(refused.code().unwrap().code(), "PT404");
         let members =
             format!("select count(*) from plan_members where plan_id = '{PLAN}' and user_id = '{STRANGER}'");
@@ -129,7 +134,7 @@ fn many_plans(owner: &str) -> String {
 }
 
 #[tokio::test]
-async fn lists_use_indexes_and_ask_helper_functions_once_per_statement() {
+async fn lists_use_indexes_and_evaluate_functions_once() {
     let (_database, client) = app_database().await;
     client.batch_execute(&fixture()).await.unwrap();
     client.batch_execute(&many_plans(SECOND)).await.unwrap();
@@ -181,7 +186,7 @@ async fn lists_use_indexes_and_ask_helper_functions_once_per_statement() {
     ];
     for (list, by_index) in lists {
         let plan = values(&client, &format!("explain (verbose, costs off) {list}")).await.join("\n");
-        // Below an InitPlan the functions are called once; in a filter or condition they would be for each row.
+        // In an InitPlan the functions are called once; in a filter they would be called for each row.
         for line in plan.lines().filter(|line| line.contains("Filter:") || line.contains("Cond:")) {
             for function in ["my_plans(", "is_admin(", "auth.uid("] {
                 assert!(!line.contains(function), "{list}\n{plan}");
@@ -194,7 +199,7 @@ async fn lists_use_indexes_and_ask_helper_functions_once_per_statement() {
 }
 
 #[tokio::test]
-async fn the_plan_list_counts_ten_thousand_tasks_in_one_request() {
+async fn plan_list_counts_ten_thousand_tasks_quickly() {
     let server = Basalt::builder().app().start().await;
     let user = server.sign_up("planner@test.local").await;
     let _rows = server.database().admin_sql(&many_plans(&user.id)).await;
@@ -205,10 +210,10 @@ async fn the_plan_list_counts_ten_thousand_tasks_in_one_request() {
     let mut milliseconds = Vec::new();
     for _ in 0..7 {
         let started = Instant::now();
-        let answer = server.get(list).apikey(server.anon_key()).bearer(&user.access_token).send().await;
+        let response = server.get(list).apikey(server.anon_key()).bearer(&user.access_token).send().await;
         milliseconds.push(started.elapsed().as_millis());
-        assert_eq!(answer.status, 200, "{answer:?}");
-        let plans = answer.json();
+        assert_eq!(response.status, 200, "{response:?}");
+        let plans = response.json();
         let plans = plans.as_array().unwrap();
         assert_eq!(plans.len(), 200);
         for plan in plans {

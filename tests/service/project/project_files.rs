@@ -54,7 +54,7 @@ async fn files_are_applied_once_in_order_as_postgres() {
     );
 
     assert_eq!(migrate(&project, &mut client).await.unwrap(), Report::default());
-    // Line ends are the checkout's business.
+    // Line endings depend on the checkout and do not change the checksum.
     write(dir.path(), "migrations/0002_more.sql", "alter table t add name text;");
     write(
         dir.path(),
@@ -63,7 +63,7 @@ async fn files_are_applied_once_in_order_as_postgres() {
     );
     assert_eq!(migrate(&project, &mut client).await.unwrap(), Report::default());
 
-    // A policy file is the whole truth: what it no longer says is gone.
+    // A policy file is complete: policies removed from it are dropped.
     write(
         dir.path(),
         "policies/t.sql",
@@ -74,11 +74,11 @@ async fn files_are_applied_once_in_order_as_postgres() {
         values(&client, "select policyname from pg_policies where tablename = 't'").await,
         ["renamed"]
     );
-    assert_eq!(values(&client, "select count(*) from t").await, ["1"], "the seed did not run again");
+    assert_eq!(values(&client, "select count(*) from t").await, ["1"], "the seed ran again");
 }
 
 #[tokio::test]
-async fn an_error_names_file_line_statement_and_hint_and_leaves_nothing_of_its_file() {
+async fn migration_error_names_its_position_and_rolls_back() {
     let (_database, mut client) = database().await;
     let (dir, project) = project(&[
         ("migrations/0001_good.sql", "create table good (title text);"),
@@ -112,7 +112,7 @@ async fn an_error_names_file_line_statement_and_hint_and_leaves_nothing_of_its_f
 }
 
 #[tokio::test]
-async fn what_would_break_the_order_is_refused_by_name() {
+async fn out_of_order_and_changed_files_are_rejected() {
     let (_database, mut client) = database().await;
     let (dir, project) = project(&[
         ("migrations/0001_a.sql", "create table a ()"),
@@ -153,11 +153,11 @@ async fn what_would_break_the_order_is_refused_by_name() {
 
     fs::remove_file(dir.path().join("migrations/0003_c.sql")).unwrap();
     let report = migrate(&project, &mut client).await.unwrap();
-    assert_eq!(report.missing, ["migrations/0003_c.sql"], "an older checkout still starts");
+    assert_eq!(report.missing, ["migrations/0003_c.sql"], "an older checkout can still start");
 }
 
 #[tokio::test]
-async fn servers_that_start_at_once_apply_a_project_once() {
+async fn concurrent_starts_apply_a_project_once() {
     let (database, client) = database().await;
     let (_dir, project) = project(&[
         ("migrations/0001_t.sql", "create table t (id int); select pg_sleep(0.3);"),
@@ -178,7 +178,7 @@ async fn servers_that_start_at_once_apply_a_project_once() {
 }
 
 #[tokio::test]
-async fn a_file_cannot_change_the_session_of_the_next() {
+async fn session_settings_do_not_leak_between_files() {
     let (_database, mut client) = database().await;
     let (_dir, project) = project(&[
         (
@@ -196,7 +196,7 @@ async fn a_file_cannot_change_the_session_of_the_next() {
 }
 
 #[tokio::test]
-async fn the_seed_waits_for_a_server_that_may_seed() {
+async fn seed_runs_only_on_a_new_database_if_enabled() {
     let (_database, mut client) = database().await;
     let (_dir, project) = project(&[
         ("migrations/0001_t.sql", "create table t (id int)"),
@@ -210,13 +210,13 @@ async fn the_seed_waits_for_a_server_that_may_seed() {
             .seeded
     };
     assert!(!run(false, false).await, "production");
-    assert!(!run(true, false).await, "the database is not new any more");
+    assert!(!run(true, false).await, "the database is no longer new");
     assert!(run(true, true).await, "migrate --seed");
     assert!(!run(true, true).await, "once");
 }
 
 #[test]
-fn a_folder_that_is_no_project_is_named() {
+fn invalid_project_folder_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("nowhere");
     assert!(Project::open(&missing).unwrap_err().to_string().contains("nowhere is not a folder"));

@@ -1,11 +1,11 @@
-//! What projects find in schemas `storage`, `realtime` and `extensions`, as role `postgres` and as a user.
+//! The schemas `storage`, `realtime` and `extensions` as projects use them, as role `postgres` and as a user.
 
 use super::support::{become_user, database, failure, values};
 
 const USER: &str = "7e570000-0000-4000-8000-000000000001";
 
 #[tokio::test]
-async fn projects_write_policies_on_objects_and_messages() {
+async fn projects_can_add_policies_on_objects_and_messages() {
     let (_database, client) = database().await;
     client
         .batch_execute(
@@ -47,7 +47,7 @@ async fn projects_write_policies_on_objects_and_messages() {
         .unwrap();
 
     client.batch_execute("select realtime.send('{\"a\":1}', 'e', 'room:1')").await.unwrap();
-    // Refused by the policy: a warning, and the transaction goes on.
+    // Denied by the policy: a warning, and the transaction continues.
     client
         .batch_execute("begin; select realtime.send('{\"a\":1}', 'e', 'room:2'); select 1; commit")
         .await
@@ -58,7 +58,7 @@ async fn projects_write_policies_on_objects_and_messages() {
 }
 
 #[tokio::test]
-async fn storage_functions_answer_as_upstream() {
+async fn storage_functions_match_upstream() {
     let (_database, client) = database().await;
     for (call, expected) in [
         ("foldername('a/b/c.txt')", "{a,b}"),
@@ -97,7 +97,7 @@ async fn storage_functions_answer_as_upstream() {
 }
 
 #[tokio::test]
-async fn changes_are_broadcast_with_both_sides() {
+async fn broadcast_changes_includes_old_and_new() {
     let (_database, client) = database().await;
     client
         .batch_execute(
@@ -127,7 +127,7 @@ async fn changes_are_broadcast_with_both_sides() {
 }
 
 #[tokio::test]
-async fn message_partitions_follow_the_days() {
+async fn message_partitions_are_created_and_dropped_daily() {
     let (_database, client) = database().await;
     let partitions = "select string_agg(to_date(right(inhrelid::regclass::text, 10), 'YYYY_MM_DD') - (now() at time zone 'utc')::date || '', ' ' order by inhrelid::regclass::text)
                       from pg_inherits where inhparent = 'realtime.messages'::regclass";

@@ -1,4 +1,4 @@
-//! Databases and projects for the tests.
+//! Databases and project folders for these tests.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,19 +31,18 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The rows that the policies' cases are about.
+/// The fixture of the policy cases.
 pub(crate) fn fixture() -> String {
     fs::read_to_string(repository().join("policies/tests/fixture.sql")).unwrap()
 }
 
-/// A database in the cluster of this folder's tests: they compare and change roles and passwords, which the servers of
-/// other tests log in with.
+/// A database in a cluster only for these tests, which change roles and passwords that servers of other tests use.
 pub(crate) async fn empty_database() -> TestDatabase {
     static CLUSTER: OnceCell<&Cluster> = OnceCell::const_new();
     CLUSTER.get_or_init(Cluster::another).await.empty_database().await
 }
 
-/// A database with the system's part.
+/// A database with the system migrations.
 pub(crate) async fn database() -> (TestDatabase, Client) {
     let database = empty_database().await;
     let mut client = admin(&database).await;
@@ -59,7 +58,7 @@ pub(crate) async fn app_database() -> (TestDatabase, Client) {
     (database, client)
 }
 
-/// A superuser's connection.
+/// A superuser connection.
 pub(crate) async fn admin(database: &TestDatabase) -> Client {
     connect(&database.url()).await.unwrap()
 }
@@ -75,7 +74,7 @@ pub(crate) async fn apply(client: &mut Client, layout: Layout) -> Report {
     system_migrations::apply(client, &SERVICES, &settings).await.unwrap()
 }
 
-/// A connection that listens, and the payloads it hears.
+/// A listening connection, and the payloads that it receives.
 pub(crate) async fn listen(url: &str, channel: &str) -> (Client, mpsc::Receiver<String>) {
     let (client, mut connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     let (sender, receiver) = mpsc::channel(100);
@@ -105,11 +104,11 @@ pub(crate) async fn values(client: &Client, sql: &str) -> Vec<String> {
 /// SQLSTATE and message of a statement that must fail.
 pub(crate) async fn failure(client: &Client, sql: &str) -> (String, String) {
     let error = client.batch_execute(sql).await.expect_err(sql);
-    let error = error.as_db_error().expect("PostgreSQL refuses it");
+    let error = error.as_db_error().expect("expected an error from PostgreSQL");
     (error.code().code().to_owned(), error.message().to_owned())
 }
 
-/// From here on the connection is this user, as a request would be.
+/// Switches the connection to this user, with role and claims as in a request.
 pub(crate) async fn become_user(client: &Client, id: &str) {
     let claims = format!(r#"{{"role":"authenticated","sub":"{id}"}}"#);
     let sql = format!(

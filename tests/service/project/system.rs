@@ -1,4 +1,4 @@
-//! Core's system migrations: several servers at once, rights, passwords, layouts.
+//! System migrations: concurrent starts, roles, passwords, layouts.
 
 use basalt_pg::system_migrations::{Layout, MigrationError, MigrationSettings, SystemMigration, apply};
 use secrecy::SecretString;
@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use super::support::{self, admin, empty_database, failure, values};
 
 #[tokio::test]
-async fn servers_that_start_at_once_apply_each_step_once() {
+async fn concurrent_starts_apply_each_step_once() {
     let database = empty_database().await;
     let mut servers = Vec::new();
     for _ in 0..4 {
@@ -20,12 +20,12 @@ async fn servers_that_start_at_once_apply_each_step_once() {
     applied.retain(|steps| !steps.is_empty());
     assert_eq!(applied.len(), 1, "{applied:?}");
     let all = support::SERVICES.iter().map(|set| set.len()).sum::<usize>();
-    // Core's seven, roles and default privileges.
+    // Seven steps of core, roles and default privileges.
     assert_eq!(applied[0].len(), all + 9, "{applied:?}");
 }
 
 #[tokio::test]
-async fn databases_of_one_cluster_make_the_roles_together() {
+async fn databases_of_one_cluster_share_role_creation() {
     let mut servers = Vec::new();
     for _ in 0..3 {
         let database = empty_database().await;
@@ -42,7 +42,7 @@ async fn databases_of_one_cluster_make_the_roles_together() {
 }
 
 #[tokio::test]
-async fn roles_are_as_the_contracts_have_them() {
+async fn roles_match_the_contracts() {
     let (_database, client) = support::database().await;
     let roles = values(
         &client,
@@ -68,7 +68,7 @@ async fn roles_are_as_the_contracts_have_them() {
             "supabase_storage_admin noinherit",
         ]
     );
-    // `postgres` gives authenticator on without being it (decision 0024); PostgreSQL 15 knows no such membership.
+    // `postgres` has ADMIN on authenticator without membership (decision 0024); PostgreSQL 15 has no such option.
     let memberships = values(
         &client,
         "select format('%s in %s', member::regrole, string_agg(roleid::regrole::text, ' ' order by roleid::regrole::text))
@@ -98,21 +98,21 @@ async fn roles_are_as_the_contracts_have_them() {
         "select rolname from pg_roles where not rolsuper and rolname !~ '^pg_' and has_schema_privilege(oid, 'basalt', 'usage')",
     )
     .await;
-    // Which puts mail into the outbox and counts wrong codes; its rights on tables are core's and auth's tests.
-    assert_eq!(private, ["supabase_auth_admin"], "these can use schema basalt");
+    // It writes the mail outbox and counts wrong codes; table privileges are tested in core and auth.
+    assert_eq!(private, ["supabase_auth_admin"], "roles with USAGE on schema basalt");
 }
 
 #[tokio::test]
-async fn a_copy_of_a_template_gets_its_rights_back() {
+async fn copied_database_regains_its_privileges() {
     let (template, client) = support::database().await;
     drop(client);
-    // Under the name of a database that is dropped with its value.
+    // Reuse the name of a database that is dropped at the end.
     let copy = empty_database().await;
     let name = copy.name();
     let maintenance = support::connect(&template.url().replace(template.name(), "postgres")).await.unwrap();
     maintenance.batch_execute(&format!("drop database {name}")).await.unwrap();
     let clone = format!("create database {name} template {}", template.name());
-    // PostgreSQL itself waits up to five seconds for the template's last connection to end.
+    // PostgreSQL waits up to 5 s for the template's last connection to close.
     maintenance.batch_execute(&clone).await.unwrap();
     let mut client = admin(&copy).await;
     assert_eq!(failure(&client, "set role postgres; create schema mine").await.0, "42501");
@@ -124,7 +124,7 @@ async fn a_copy_of_a_template_gets_its_rights_back() {
 }
 
 #[tokio::test]
-async fn a_changed_migration_is_named_and_a_failing_one_leaves_nothing() {
+async fn changed_or_failing_migration_is_named_and_rolled_back() {
     let database = empty_database().await;
     let mut client = admin(&database).await;
     let settings = MigrationSettings::default();
@@ -143,14 +143,14 @@ async fn a_changed_migration_is_named_and_a_failing_one_leaves_nothing() {
         "system migration test/0002_second, line 3: column \"nonsense\" does not exist (SQLSTATE 42703)"
     );
     assert_eq!(values(&client, "select to_regclass('public.second')").await, ["-"]);
-    // The lock is free again.
+    // The lock is released.
     let mended = SystemMigration::new("test", 2, "second", "create table public.second ()");
     let report = apply(&mut client, &[&[first[0], mended]], &settings).await.unwrap();
     assert_eq!(report.applied, ["test/second"]);
 }
 
 #[tokio::test]
-async fn passwords_are_set_when_they_differ_and_never_sent_in_clear() {
+async fn passwords_are_set_only_if_changed_and_sent_hashed() {
     let database = empty_database().await;
     let mut client = admin(&database).await;
     let settings = |password: &str| MigrationSettings {
@@ -166,7 +166,7 @@ async fn passwords_are_set_when_they_differ_and_never_sent_in_clear() {
     };
     apply(&mut client, &[], &settings("one")).await.unwrap();
     assert!(login("one").await && !login("two").await);
-    // The superuser we are keeps its own.
+    // The connected superuser keeps its password.
     assert!(admin(&database).await.simple_query("select 1").await.is_ok());
 
     let again = apply(&mut client, &[], &settings("one")).await.unwrap();
@@ -178,7 +178,7 @@ async fn passwords_are_set_when_they_differ_and_never_sent_in_clear() {
 }
 
 #[tokio::test]
-async fn each_layout_decides_what_new_objects_grant() {
+async fn layout_sets_default_privileges() {
     let database = empty_database().await;
     let mut client = admin(&database).await;
     let objects = |n: u8| {
@@ -208,16 +208,16 @@ async fn each_layout_decides_what_new_objects_grant() {
 }
 
 #[tokio::test]
-async fn ddl_is_announced_and_temporary_tables_are_not() {
+async fn ddl_notifies_except_for_temporary_tables() {
     let (database, client) = support::database().await;
     let (listener, mut heard) = support::listen(&database.url(), "pgrst").await;
-    // The last one marks the end, so that what was not heard before it was not sent.
+    // The `end` payload marks the end: anything not received before it was not sent.
     for (sql, expected) in [
         ("create table public.x ()", vec!["reload schema", "end"]),
         ("alter table public.x add y int; comment on table public.x is 'z'", vec!["reload schema", "end"]),
         ("create temporary table x ()", vec!["end"]),
         ("drop table pg_temp.x", vec!["end"]),
-        // Unique ones are what an upsert goes by.
+        // Unique indexes matter for upserts.
         ("create index on public.x (y)", vec!["reload schema", "end"]),
         ("drop table public.x", vec!["reload schema", "end"]),
         ("set local role postgres; create view public.v as select 1 as one", vec!["reload schema", "end"]),
@@ -255,7 +255,7 @@ async fn each_start_restores_row_security_of_service_tables() {
     for table in &tables {
         client.batch_execute(&format!("alter table {table} disable row level security")).await.unwrap();
     }
-    // A project's own table in a service's schema is the project's to protect.
+    // A project's own table in a service schema is not changed.
     client
         .batch_execute("create table storage.mine (); alter table storage.mine owner to postgres")
         .await
@@ -277,7 +277,7 @@ async fn project_sql_cannot_disable_row_security_of_services() {
         "set local role postgres",
         "set local session authorization postgres",
         "set local session authorization postgres; set local role supabase_storage_admin",
-        // As a file of a Supabase project runs.
+        // As for files of a Supabase project.
         "alter role postgres superuser; set local session authorization postgres",
         "set local session_replication_role = replica; set local role postgres",
     ] {
@@ -294,12 +294,12 @@ async fn project_sql_cannot_disable_row_security_of_services() {
         )
         .await
         .unwrap();
-    // The server's own login, which restores dumps.
+    // The server's own login, for restoring dumps.
     client.batch_execute(&format!("begin; {disable}; rollback")).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_dropped_row_security_guard_comes_back() {
+async fn dropped_row_security_guard_is_restored() {
     let (_database, mut client) = support::database().await;
     client.batch_execute("drop event trigger basalt_guard_row_security").await.unwrap();
     assert_eq!(support::apply(&mut client, Layout::Basalt).await.applied, ["core/row_security_guard"]);

@@ -1,4 +1,4 @@
-//! Generated types: those of the app are fresh, and those of one database are what Supabase's own generator prints.
+//! Generated types: the app's file is up to date, and the output matches Supabase's generator.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ use super::support::{app_database, database, repository, write};
 const SCHEMA: &str = include_str!("typescript_types.sql");
 
 #[tokio::test]
-async fn the_apps_types_are_those_of_its_schema() {
+async fn app_types_match_its_schema() {
     let (_database, client) = app_database().await;
     let types = typescript::generate(&client, &["public".to_owned()]).await.unwrap();
     let path = repository().join("app/src/lib/database.types.ts");
@@ -26,14 +26,11 @@ async fn the_apps_types_are_those_of_its_schema() {
         fs::write(&path, &types).unwrap();
     }
     let known = fs::read_to_string(&path).unwrap();
-    assert!(
-        known == types,
-        "app/src/lib/database.types.ts is not what the schema gives: run `cargo xtask gen-types`"
-    );
+    assert!(known == types, "app/src/lib/database.types.ts is outdated: run `cargo xtask gen-types`");
 }
 
 #[tokio::test]
-async fn types_are_those_that_postgres_meta_prints() {
+async fn types_match_postgres_meta() {
     let (database, client) = database().await;
     client.batch_execute(SCHEMA).await.unwrap();
     let schemas = ["public".to_owned(), "shop".to_owned()];
@@ -42,7 +39,7 @@ async fn types_are_those_that_postgres_meta_prints() {
 
     let database_of = |text: &str, end: &str| {
         let from = text.find("export type Database").expect("it declares the database");
-        let to = text.find(end).expect("helpers follow");
+        let to = text.find(end).expect("helper types follow");
         tokens(text.get(from..to).unwrap())
     };
     let constants_of = |text: &str| tokens(text.get(text.find("export const Constants").unwrap()..).unwrap());
@@ -52,7 +49,7 @@ async fn types_are_those_that_postgres_meta_prints() {
     );
     assert_same(&constants_of(&ours), &constants_of(&theirs));
 
-    // The helper types are ours; TypeScript says that they mean the same.
+    // The helper types differ in text; TypeScript checks that they are equivalent.
     let dir = tempfile::tempdir_in(repository().join("target")).unwrap();
     write(dir.path(), "ours.ts", &ours);
     write(dir.path(), "theirs.ts", &theirs);
@@ -60,7 +57,7 @@ async fn types_are_those_that_postgres_meta_prints() {
     let compiled = typecheck(dir.path());
     assert!(compiled.is_empty(), "{compiled}");
     write(dir.path(), "check.ts", &CHECK.replace("theirs.Tables<\"orders\">", "theirs.Tables<\"receipts\">"));
-    assert!(typecheck(dir.path()).contains("TS2322"), "the comparison notices a difference");
+    assert!(typecheck(dir.path()).contains("TS2322"), "the comparison must detect a difference");
 }
 
 const CHECK: &str = r#"
@@ -85,7 +82,7 @@ export const all: [
 ] = [true, true, true, true, true, true, true, true, true, true, false]
 "#;
 
-/// What the real generator prints.
+/// The output of Supabase's generator.
 fn postgres_meta(url: &str, schemas: &str) -> String {
     let server =
         repository().join("target/postgres-meta/node_modules/@supabase/postgres-meta/dist/server/server.js");
@@ -103,7 +100,7 @@ fn postgres_meta(url: &str, schemas: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The compiler's complaints.
+/// The compiler's errors.
 fn typecheck(dir: &Path) -> String {
     let compiler = repository().join("node_modules/typescript/bin/tsc");
     let output = Command::new("node")
@@ -115,7 +112,7 @@ fn typecheck(dir: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// What means something: layout, separators and comments left out.
+/// Tokens without whitespace, separators and comments.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let mut rest = text.trim_start();
@@ -155,5 +152,5 @@ fn assert_same(ours: &[String], theirs: &[String]) {
     let around = |tokens: &[String]| {
         tokens.iter().skip(at.saturating_sub(25)).take(45).cloned().collect::<Vec<_>>().join(" ")
     };
-    panic!("they differ at token {at}:\n  ours:   {}\n  theirs: {}", around(ours), around(theirs));
+    panic!("difference at token {at}:\n  ours:   {}\n  theirs: {}", around(ours), around(theirs));
 }

@@ -1,4 +1,4 @@
-//! Two servers on one database and one NATS.
+//! Several servers on one database and one NATS.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ async fn two(nats: &NatsServer) -> (Basalt, Basalt) {
     (one, two)
 }
 
-/// Waits until the metrics have this line.
+/// Waits until the metrics contain this line.
 async fn until(server: &Basalt, line: &str) {
     let begun = Instant::now();
     loop {
@@ -46,7 +46,7 @@ async fn track(socket: &mut WebSocket, key: &str) {
     .await;
 }
 
-/// Reads until a diff has this key among its joins or its leaves.
+/// Reads until a presence diff has this key in its joins or leaves.
 async fn until_diff(socket: &mut WebSocket, side: &str, key: &str) {
     loop {
         let message = next(socket).await;
@@ -57,7 +57,7 @@ async fn until_diff(socket: &mut WebSocket, side: &str, key: &str) {
 }
 
 #[tokio::test]
-async fn broadcasts_cross_in_order_and_in_every_form() {
+async fn broadcasts_cross_servers_in_order() {
     let nats = NatsServer::start().await;
     let (one, two) = two(&nats).await;
     let (mut here, mut there) = (socket(&one).await, socket(&two).await);
@@ -83,7 +83,7 @@ async fn broadcasts_cross_in_order_and_in_every_form() {
 }
 
 #[tokio::test]
-async fn presence_is_one_and_a_dead_server_takes_its_users_with_it() {
+async fn presence_spans_servers_and_drops_dead_ones() {
     let nats = NatsServer::start().await;
     let (one, mut two) = two(&nats).await;
     let (mut ann, mut bob) = (socket(&one).await, socket(&two).await);
@@ -92,7 +92,7 @@ async fn presence_is_one_and_a_dead_server_takes_its_users_with_it() {
     track(&mut bob, "bob").await;
     until_diff(&mut ann, "joins", "bob").await;
     until_diff(&mut bob, "joins", "bob").await;
-    // A server that starts later is told of everybody.
+    // A server that starts later learns all presences.
     let builder = Basalt::builder()
         .config("realtime.nats_url", &nats.url())
         .expect_log("the connection to NATS was lost");
@@ -110,7 +110,7 @@ async fn presence_is_one_and_a_dead_server_takes_its_users_with_it() {
     until_diff(&mut ann, "leaves", "bob").await;
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     assert!(matches!(bob.next().await, Message::Broken | Message::Text(_)));
-    // The others go on.
+    // The other servers continue.
     ann.send_binary(binary_push("1", "9", TOPIC, "x", 1, b"{}")).await;
     loop {
         if eve.next().await == binary_broadcast(TOPIC, "x", 1, b"{}") {
@@ -120,7 +120,7 @@ async fn presence_is_one_and_a_dead_server_takes_its_users_with_it() {
 }
 
 #[tokio::test]
-async fn without_nats_each_server_serves_its_own_and_they_find_each_other_again() {
+async fn servers_serve_local_clients_without_nats_and_reconnect() {
     let nats = NatsServer::start().await;
     let (one, two) = two(&nats).await;
     let (mut ann, mut bob, mut eve) = (socket(&one).await, socket(&two).await, socket(&one).await);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{binary_broadcast, binary_push, expect_quiet, join, join_plain, next, old_socket, send, socket};
 
 #[tokio::test]
-async fn the_answers_of_a_channels_life() {
+async fn channel_replies_follow_the_contract() {
     let server = Basalt::start().await;
     let mut socket = socket(&server).await;
     let unmatched = json!({ "status": "error", "response": { "reason": "unmatched topic" } });
@@ -19,7 +19,7 @@ async fn the_answers_of_a_channels_life() {
     join_plain(&mut socket, "4", "realtime:a").await;
     send(&mut socket, json!(["4", "5", "realtime:a", "nonsense", {}])).await;
     expect_quiet(&mut socket).await;
-    // A second join ends the first channel.
+    // A second join closes the first channel.
     send(&mut socket, json!(["6", "6", "realtime:a", "phx_join", {}])).await;
     assert_eq!(next(&mut socket).await, json!(["4", "4", "realtime:a", "phx_close", {}]));
     assert_eq!(next(&mut socket).await[4]["status"], "ok");
@@ -32,7 +32,7 @@ async fn the_answers_of_a_channels_life() {
 }
 
 #[tokio::test]
-async fn broadcasts_reach_the_others_in_each_ones_form_to_the_byte() {
+async fn broadcasts_use_each_receivers_serializer() {
     const TOPIC: &str = "realtime:room";
     let server = Basalt::start().await;
     let (mut sender, mut new, mut old) =
@@ -58,7 +58,7 @@ async fn broadcasts_reach_the_others_in_each_ones_form_to_the_byte() {
 
     sender.send_binary(binary_push("1", "4", TOPIC, "bytes", 0, b"\x00\xff")).await;
     assert_eq!(new.next().await, binary_broadcast(TOPIC, "bytes", 0, b"\x00\xff"));
-    // Neither to itself nor, as bytes, to the old one; none is answered.
+    // The sender gets nothing, a 1.0.0 client no binary payload, and there is no reply.
     expect_quiet(&mut sender).await;
     sender.send(text).await;
     let Message::Text(last) = old.next().await else { panic!("no text") };
@@ -66,7 +66,7 @@ async fn broadcasts_reach_the_others_in_each_ones_form_to_the_byte() {
 }
 
 #[tokio::test]
-async fn acknowledged_and_to_oneself() {
+async fn broadcast_with_ack_and_self_option() {
     let server = Basalt::builder().config("realtime.max_payload_size", "2kB").start().await;
     let mut socket = socket(&server).await;
     let config = json!({ "config": { "broadcast": { "ack": true, "self": true } } });
@@ -85,7 +85,7 @@ fn presence(reference: &str, event: &str, payload: &Value) -> Value {
     json!(["1", reference, "realtime:a", "presence", { "type": "presence", "event": event, "payload": payload }])
 }
 
-/// Messages until one of this event comes; its payload.
+/// Reads until a message with this event and returns its payload.
 async fn until(socket: &mut basalt_testkit::WebSocket, event: &str) -> Value {
     loop {
         let message = next(socket).await;
@@ -96,7 +96,7 @@ async fn until(socket: &mut basalt_testkit::WebSocket, event: &str) -> Value {
 }
 
 #[tokio::test]
-async fn presence_comes_changes_and_goes() {
+async fn presence_is_tracked_updated_and_untracked() {
     let server = Basalt::start().await;
     let (mut ann, mut bob) = (socket(&server).await, socket(&server).await);
     let config = |key: &str| json!({ "config": { "presence": { "key": key, "enabled": true } } });
@@ -115,18 +115,18 @@ async fn presence_comes_changes_and_goes() {
     let changed = until(&mut bob, "presence_diff").await;
     assert_eq!(changed["leaves"], joined["joins"]);
     assert_eq!(changed["joins"]["ann"]["metas"][0]["phx_ref_prev"], first);
-    // No one is told of the same again.
+    // An unchanged payload is not broadcast again.
     send(&mut ann, presence("4", "track", &json!({ "n": 2 }))).await;
     drop(ann);
     let gone = until(&mut bob, "presence_diff").await;
     assert_eq!(gone, json!({ "joins": {}, "leaves": changed["joins"] }));
     send(&mut bob, presence("5", "track", &json!([1]))).await;
-    let answer = until(&mut bob, "phx_reply").await;
-    assert_eq!(answer["response"], json!({ "reason": "Presence track payload must be a map" }));
+    let response = until(&mut bob, "phx_reply").await;
+    assert_eq!(response["response"], json!({ "reason": "Presence track payload must be a map" }));
 }
 
 #[tokio::test]
-async fn tracking_enables_presence_and_too_much_of_it_ends_the_channel() {
+async fn excessive_presence_tracking_closes_the_channel() {
     let server = Basalt::start().await;
     let mut socket = socket(&server).await;
     join_plain(&mut socket, "1", "realtime:a").await;
@@ -142,7 +142,7 @@ async fn tracking_enables_presence_and_too_much_of_it_ends_the_channel() {
 }
 
 #[tokio::test]
-async fn presences_of_a_socket_are_bounded_and_room_is_given_back() {
+async fn presences_per_socket_are_limited_and_freed() {
     let server = Basalt::start().await;
     let mut socket = socket(&server).await;
     let large = "a".repeat(2_900_000);
@@ -155,9 +155,9 @@ async fn presences_of_a_socket_are_bounded_and_room_is_given_back() {
         let topic = format!("realtime:{accepted}");
         join_plain(&mut socket, "1", &topic).await;
         send(&mut socket, track(&topic)).await;
-        let answer = until(&mut socket, "phx_reply").await;
-        if answer["status"] != "ok" {
-            assert_eq!(answer["response"], json!({ "reason": "Too many presences" }));
+        let response = until(&mut socket, "phx_reply").await;
+        if response["status"] != "ok" {
+            assert_eq!(response["response"], json!({ "reason": "Too many presences" }));
             break;
         }
         accepted += 1;
@@ -171,7 +171,7 @@ async fn presences_of_a_socket_are_bounded_and_room_is_given_back() {
         bytes
     };
     assert!(bytes(5e6).await > 0.0);
-    // The channel lives, and when another's presence goes there is room for its own.
+    // The channel stays open, and once another presence ends it can track its own.
     send(&mut socket, json!(["1", "3", "realtime:0", "phx_leave", {}])).await;
     until(&mut socket, "phx_close").await;
     send(&mut socket, track(&format!("realtime:{accepted}"))).await;

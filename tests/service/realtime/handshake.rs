@@ -1,4 +1,4 @@
-//! From an HTTP request to a socket, and to its end.
+//! The WebSocket handshake, connection limits, and closing.
 
 use basalt_testkit::{Basalt, Message};
 use http::Method;
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{FAR, expect_quiet, join_plain, old_socket, path, send, socket};
 
 #[tokio::test]
-async fn each_refusal_has_its_status_and_text() {
+async fn invalid_requests_get_specific_errors() {
     let server = Basalt::start().await;
     let expired = server.token(&json!({ "role": "anon", "exp": 1 }));
     let roleless = server.token(&json!({ "exp": FAR }));
@@ -23,25 +23,25 @@ async fn each_refusal_has_its_status_and_text() {
         (format!("apikey={good}&vsn=3.0.0"), 403, ""),
         (format!("vsn=nonsense&apikey={good}"), 403, ""),
     ] {
-        let answer = server.try_websocket(&format!("/realtime/v1/websocket?{query}")).await.unwrap_err();
+        let response = server.try_websocket(&format!("/realtime/v1/websocket?{query}")).await.unwrap_err();
         let body = if text.is_empty() { String::new() } else { json!({ "error": text }).to_string() };
-        assert_eq!((answer.status.as_u16(), answer.text()), (status, body), "{query}");
+        assert_eq!((response.status.as_u16(), response.text()), (status, body), "{query}");
     }
     let plain = server.request(Method::GET, &path(&server, "2.0.0")).send().await;
     assert_eq!(plain.status, 400);
 }
 
 #[tokio::test]
-async fn a_socket_says_goodbye_when_the_server_stops() {
+async fn server_stop_closes_sockets_with_1012() {
     let mut server = Basalt::start().await;
     let (mut new, mut old) = (socket(&server).await, old_socket(&server).await);
     join_plain(&mut new, "1", "realtime:room").await;
     expect_quiet(&mut new).await;
     old.send(json!({ "topic": "phoenix", "event": "heartbeat", "payload": {}, "ref": "9" }).to_string())
         .await;
-    let answer = json!({ "topic": "phoenix", "event": "phx_reply", "payload": { "status": "ok", "response": {} }, "ref": "9" });
+    let response = json!({ "topic": "phoenix", "event": "phx_reply", "payload": { "status": "ok", "response": {} }, "ref": "9" });
     let Message::Text(text) = old.next().await else { panic!("no answer") };
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), answer);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), response);
     server.stop().await;
     for socket in [&mut new, &mut old] {
         assert_eq!(socket.next().await, Message::Close { code: 1012, reason: String::new() });
@@ -49,7 +49,7 @@ async fn a_socket_says_goodbye_when_the_server_stops() {
 }
 
 #[tokio::test]
-async fn too_many_users_and_too_many_joins() {
+async fn users_and_channels_are_limited() {
     let server = Basalt::builder()
         .config("realtime.max_concurrent_users", "1")
         .config("realtime.max_channels_per_client", "2")
@@ -63,9 +63,9 @@ async fn too_many_users_and_too_many_joins() {
     assert_eq!(refused["response"]["reason"], "ChannelRateLimitReached: Too many channels");
     let refused = super::join(&mut second, "1", "realtime:a", json!({ "config": {} })).await;
     assert_eq!(refused["response"]["reason"], "ConnectionRateLimitReached: Too many connected users");
-    let answer = server.try_websocket(&path(&server, "2.0.0")).await.unwrap_err();
+    let response = server.try_websocket(&path(&server, "2.0.0")).await.unwrap_err();
     assert_eq!(
-        (answer.status.as_u16(), answer.text().as_str()),
+        (response.status.as_u16(), response.text().as_str()),
         (429, r#"{"error":"Too many connected users"}"#)
     );
     drop(server);
@@ -86,19 +86,19 @@ async fn too_many_users_and_too_many_joins() {
 }
 
 #[tokio::test]
-async fn a_secret_key_in_a_browser_is_refused_at_every_door_of_a_socket() {
+async fn secret_key_from_a_browser_is_rejected() {
     const BROWSER: [(&str, &str); 2] =
         [("user-agent", "Mozilla/5.0 (X11; Linux x86_64)"), ("origin", "https://app.example.org")];
     const MESSAGE: &str = "Forbidden use of secret API key in browser";
     let server = Basalt::start().await;
     for key in [server.secret_key(), server.service_key()] {
         let asked = format!("/realtime/v1/websocket?apikey={key}&vsn=2.0.0");
-        let answer = server.try_websocket_with(&asked, &BROWSER).await.unwrap_err();
-        assert_eq!((answer.status.as_u16(), answer.json()), (401, json!({ "error": MESSAGE })));
+        let response = server.try_websocket_with(&asked, &BROWSER).await.unwrap_err();
+        assert_eq!((response.status.as_u16(), response.json()), (401, json!({ "error": MESSAGE })));
         let by_header = [BROWSER[0], ("x-api-key", key)];
-        let answer = server.try_websocket_with("/realtime/v1/websocket", &by_header).await.unwrap_err();
-        assert_eq!(answer.status.as_u16(), 401);
-        // A server brings it.
+        let response = server.try_websocket_with("/realtime/v1/websocket", &by_header).await.unwrap_err();
+        assert_eq!(response.status.as_u16(), 401);
+        // Accepted from a server.
         let mut socket = server.try_websocket_with(&asked, &[("user-agent", "node")]).await.unwrap();
         join_plain(&mut socket, "1", "realtime:a").await;
     }
@@ -106,13 +106,13 @@ async fn a_secret_key_in_a_browser_is_refused_at_every_door_of_a_socket() {
     let secret = json!({ "access_token": server.service_key() });
     let refused = super::join(&mut socket, "1", "realtime:a", secret.clone()).await;
     assert_eq!(refused["response"]["reason"], format!("Unauthorized: {MESSAGE}"));
-    // An opaque key means the connection's.
+    // An opaque key as token stands for the connection's key.
     let opaque = json!({ "access_token": server.secret_key() });
     assert_eq!(super::join(&mut socket, "2", "realtime:a", opaque).await["status"], "ok");
     send(&mut socket, json!(["2", "3", "realtime:a", "access_token", secret])).await;
     assert_eq!(super::next(&mut socket).await[4]["message"], MESSAGE);
     assert_eq!(super::next(&mut socket).await[3], "phx_close");
-    // A person with that role may sit at a browser.
+    // A user's token with that role is allowed in a browser.
     let person = server.token(&json!({ "role": "service_role", "sub": "ann", "exp": FAR }));
     let joined = super::join(&mut socket, "4", "realtime:a", json!({ "access_token": person })).await;
     assert_eq!(joined["status"], "ok");

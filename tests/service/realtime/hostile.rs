@@ -1,4 +1,4 @@
-//! Frames of clients that are broken or hostile: nobody else's channel stalls.
+//! Malformed and hostile frames: other clients' channels must not stall.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{binary_broadcast, binary_push, expect_quiet, join_plain, send, socket};
 
 #[tokio::test]
-async fn frames_that_are_none_are_dropped() {
+async fn malformed_frames_are_dropped() {
     let server = Basalt::start().await;
     let mut socket = socket(&server).await;
     join_plain(&mut socket, "1", "realtime:a").await;
@@ -26,7 +26,7 @@ async fn frames_that_are_none_are_dropped() {
 }
 
 #[tokio::test]
-async fn a_frame_that_is_too_large_closes_its_socket() {
+async fn too_large_frame_closes_the_socket() {
     let server = Basalt::start().await;
     let mut socket = socket(&server).await;
     join_plain(&mut socket, "1", "realtime:a").await;
@@ -35,12 +35,12 @@ async fn a_frame_that_is_too_large_closes_its_socket() {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_is_closed_and_the_others_hear_everything() {
+async fn client_that_reads_nothing_is_closed() {
     const TOPIC: &str = "realtime:room";
     let server = Basalt::start().await;
-    let (mut sender, mut reader, mut deaf) =
+    let (mut sender, mut reader, mut unresponsive) =
         (socket(&server).await, socket(&server).await, socket(&server).await);
-    for socket in [&mut sender, &mut reader, &mut deaf] {
+    for socket in [&mut sender, &mut reader, &mut unresponsive] {
         join_plain(socket, "1", TOPIC).await;
     }
     let payload = format!("\"{}\"", "a".repeat(500_000));
@@ -63,7 +63,7 @@ async fn a_client_that_takes_nothing_is_closed_and_the_others_hear_everything() 
 }
 
 #[tokio::test]
-async fn a_flood_does_not_hold_up_the_others() {
+async fn flood_of_one_client_does_not_delay_others() {
     let server = Basalt::start().await;
     let (mut flooding, mut other) = (socket(&server).await, socket(&server).await);
     join_plain(&mut flooding, "1", "realtime:flood").await;

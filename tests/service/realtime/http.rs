@@ -1,4 +1,4 @@
-//! Broadcasts over HTTP.
+//! Broadcasts through the HTTP API.
 
 use basalt_testkit::{Basalt, Message};
 use http::Method;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{binary_broadcast, join_plain, next, socket};
 
 #[tokio::test]
-async fn a_batch_is_delivered_whole_or_not_at_all() {
+async fn batch_is_delivered_completely_or_not_at_all() {
     let server = Basalt::start().await;
     let mut socket = socket(&server).await;
     join_plain(&mut socket, "1", "realtime:room").await;
@@ -19,23 +19,23 @@ async fn a_batch_is_delivered_whole_or_not_at_all() {
     let good = json!({ "topic": "room", "event": "e", "payload": { "n": 1 } });
     let mut named = good.clone();
     named["id"] = json!(id);
-    let answer = post(json!({ "messages": [good, named] })).send().await;
-    assert_eq!((answer.status.as_u16(), answer.text().as_str()), (202, ""));
+    let response = post(json!({ "messages": [good, named] })).send().await;
+    assert_eq!((response.status.as_u16(), response.text().as_str()), (202, ""));
     let plain = json!({ "event": "e", "payload": { "n": 1 }, "type": "broadcast" });
     assert_eq!(next(&mut socket).await, json!([null, null, "realtime:room", "broadcast", plain]));
     let meta = json!({ "event": "e", "payload": { "n": 1 }, "type": "broadcast", "meta": { "id": id } });
     assert_eq!(next(&mut socket).await, json!([null, null, "realtime:room", "broadcast", meta]));
 
     let blank = json!({ "topic": "room" });
-    let answer = post(json!({ "messages": [blank, good] })).send().await;
+    let response = post(json!({ "messages": [blank, good] })).send().await;
     let errors = json!({ "errors": { "messages": [{ "event": ["can't be blank"], "payload": ["can't be blank"] }, {}] } });
     assert_eq!(
-        (answer.status.as_u16(), serde_json::from_str::<Value>(&answer.text()).unwrap()),
+        (response.status.as_u16(), serde_json::from_str::<Value>(&response.text()).unwrap()),
         (422, errors)
     );
-    let answer = post(json!({ "messages": [] })).send().await;
+    let response = post(json!({ "messages": [] })).send().await;
     assert_eq!(
-        (answer.status.as_u16(), answer.text().as_str()),
+        (response.status.as_u16(), response.text().as_str()),
         (422, r#"{"errors":{"messages":["can't be blank"]}}"#)
     );
     for bad in [json!([1]), json!({ "messages": 5 })] {
@@ -43,16 +43,16 @@ async fn a_batch_is_delivered_whole_or_not_at_all() {
     }
     let unknown =
         server.request(Method::POST, "/realtime/v1/api/broadcast").json(&json!({ "messages": [good] }));
-    let answer = unknown.send().await;
-    assert_eq!((answer.status.as_u16(), answer.text().as_str()), (401, r#"{"message":"Unauthorized"}"#));
-    // Nobody may write to private topics, which no one is told of.
+    let response = unknown.send().await;
+    assert_eq!((response.status.as_u16(), response.text().as_str()), (401, r#"{"message":"Unauthorized"}"#));
+    // Messages to private topics without permission are dropped silently.
     let private = json!({ "topic": "room", "event": "e", "payload": {}, "private": true });
     assert_eq!(post(json!({ "messages": [private] })).send().await.status, 202);
     super::expect_quiet(&mut socket).await;
 }
 
 #[tokio::test]
-async fn one_message_as_json_or_as_bytes() {
+async fn single_message_can_be_json_or_binary() {
     let server = Basalt::start().await;
     let mut socket = socket(&server).await;
     join_plain(&mut socket, "1", "realtime:a b").await;
@@ -74,8 +74,8 @@ async fn one_message_as_json_or_as_bytes() {
     ] {
         assert_eq!(post(query, media, body).send().await.status, status, "{media} {query}");
     }
-    let answer = server.get("/realtime/v1/api/ping").send().await;
-    assert_eq!(answer.text(), r#"{"message":"Success"}"#);
+    let response = server.get("/realtime/v1/api/ping").send().await;
+    assert_eq!(response.text(), r#"{"message":"Success"}"#);
 }
 
 #[tokio::test]
@@ -96,11 +96,11 @@ async fn responses_carry_rates_and_cors_headers() {
                 Some(origin) => request.header("origin", origin),
                 None => request,
             };
-            let answer = request.send().await.expect(status);
-            assert_eq!(answer.header("access-control-allow-origin"), "*", "{status} {origin:?}");
-            let rate = |name: &str| answer.header(name).parse::<u64>().unwrap();
+            let response = request.send().await.expect(status);
+            assert_eq!(response.header("access-control-allow-origin"), "*", "{status} {origin:?}");
+            let rate = |name: &str| response.header(name).parse::<u64>().unwrap();
             let (rolling, limit) = (rate("x-rate-rolling"), rate("x-rate-limit"));
-            // No limit is configured: there is always room.
+            // No limit is configured, so the remaining rate is never exhausted.
             assert!(limit > 0 && rolling < limit, "{rolling} of {limit}");
             assert_eq!(rate("x-rate-limit-remaining"), limit - rolling);
         }

@@ -1,4 +1,4 @@
-//! Private channels: policies of `realtime.messages`, tokens, stored messages.
+//! Private channels: policies on `realtime.messages`, tokens, stored messages.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn config(token: &str) -> Value {
 }
 
 #[tokio::test]
-async fn policies_say_who_reads_and_who_writes() {
+async fn policies_control_reading_and_writing() {
     let server = server().await;
     let (mut reader, mut writer) = (socket(&server).await, socket(&server).await);
     for (topic, may) in [("room", ""), ("other", "rw"), ("raises", "rw")] {
@@ -45,7 +45,7 @@ async fn policies_say_who_reads_and_who_writes() {
     assert_eq!(join(&mut reader, "1", "realtime:room", anonymous).await["status"], "error");
     assert_eq!(join(&mut reader, "1", "realtime:room", config(&token(&server, "r"))).await["status"], "ok");
     assert_eq!(join(&mut writer, "1", "realtime:room", config(&token(&server, "rw"))).await["status"], "ok");
-    // Order holds although the first waits for the policies.
+    // The order is kept, although the first message waits for the policy check.
     for number in ["2", "3"] {
         writer.send_binary(binary_push("1", number, "realtime:room", number, 1, b"{}")).await;
     }
@@ -54,28 +54,28 @@ async fn policies_say_who_reads_and_who_writes() {
         let ok = json!({ "status": "ok", "response": {} });
         assert_eq!(next(&mut writer).await, json!(["1", number, "realtime:room", "phx_reply", ok]));
     }
-    // One that may not write is not answered, and is not heard.
+    // A message without write permission gets no reply and is not delivered.
     reader.send_binary(binary_push("1", "4", "realtime:room", "x", 1, b"{}")).await;
     expect_quiet(&mut reader).await;
     let track = json!({ "type": "presence", "event": "track", "payload": {} });
     send(&mut reader, json!(["1", "5", "realtime:room", "presence", track])).await;
-    let answer = next(&mut reader).await;
+    let response = next(&mut reader).await;
     assert_eq!(
-        answer,
+        response,
         json!(["1", "5", "realtime:room", "phx_reply", { "status": "error", "response": {} }])
     );
     expect_quiet(&mut writer).await;
-    // The public room of that name is another one.
+    // The public channel of the same name is separate.
     let mut public = socket(&server).await;
     super::join_plain(&mut public, "1", "realtime:room").await;
     public.send_binary(binary_push("1", "2", "realtime:room", "x", 1, b"{}")).await;
     expect_quiet(&mut public).await;
     expect_quiet(&mut reader).await;
-    assert_eq!(server.database().count("realtime.messages").await, 0, "questions leave no rows");
+    assert_eq!(server.database().count("realtime.messages").await, 0, "policy checks leave no rows");
 }
 
 #[tokio::test]
-async fn a_new_token_counts_and_one_that_loses_its_rights_ends_the_channel() {
+async fn new_token_replaces_permissions_or_closes_the_channel() {
     let server = server().await;
     let mut socket = socket(&server).await;
     assert_eq!(join(&mut socket, "1", "realtime:room", config(&token(&server, "r"))).await["status"], "ok");
@@ -89,7 +89,7 @@ async fn a_new_token_counts_and_one_that_loses_its_rights_ends_the_channel() {
     let system = next(&mut socket).await;
     assert_eq!(system[4]["message"], "You do not have permissions to read from this Channel topic: room");
     assert_eq!(next(&mut socket).await, json!(["1", "1", "realtime:room", "phx_close", {}]));
-    // An API key means: back to the connection's.
+    // An API key resets the channel to the connection's token.
     super::join_plain(&mut socket, "4", "realtime:a").await;
     send(
         &mut socket,
@@ -103,7 +103,7 @@ async fn a_new_token_counts_and_one_that_loses_its_rights_ends_the_channel() {
 }
 
 #[tokio::test]
-async fn an_expired_token_mutes_its_channel_until_another_comes() {
+async fn expired_token_mutes_the_channel_until_replaced() {
     let server = Basalt::start().await;
     let (mut listener, mut sender) = (socket(&server).await, socket(&server).await);
     let seconds = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
@@ -117,8 +117,8 @@ async fn an_expired_token_mutes_its_channel_until_another_comes() {
     let fresh = server.token(&json!({ "role": "anon", "exp": FAR }));
     send(&mut listener, json!(["1", "3", "realtime:a", "access_token", { "access_token": fresh }])).await;
     expect_quiet(&mut listener).await;
-    sender.send_binary(binary_push("1", "4", "realtime:a", "heard", 1, b"{}")).await;
-    assert_eq!(listener.next().await, binary_broadcast("realtime:a", "heard", 1, b"{}"));
+    sender.send_binary(binary_push("1", "4", "realtime:a", "delivered", 1, b"{}")).await;
+    assert_eq!(listener.next().await, binary_broadcast("realtime:a", "delivered", 1, b"{}"));
     let refused = join(
         &mut listener,
         "5",
@@ -134,7 +134,7 @@ async fn an_expired_token_mutes_its_channel_until_another_comes() {
 }
 
 #[tokio::test]
-async fn what_an_expired_channel_missed_it_reads_anew_and_a_late_token_that_may_not_read_ends_it() {
+async fn expired_channel_resyncs_after_new_token() {
     const TABLE: &str = "create table public.news (id int primary key);
         grant select on public.news to authenticated; alter publication supabase_realtime add table public.news";
     let server = server().await;
@@ -170,7 +170,7 @@ async fn what_an_expired_channel_missed_it_reads_anew_and_a_late_token_that_may_
     next(&mut other).await;
     expect_quiet(&mut private).await;
     expect_quiet(&mut changes).await;
-    // With a good token: who is there now, and whoever missed changes joins again.
+    // With a valid token: the current presence state, and channels that missed changes must rejoin.
     let push =
         |topic: &str, token: String| json!(["1", "4", topic, "access_token", { "access_token": token }]);
     send(&mut private, push("realtime:room", until(far, "rw"))).await;
@@ -179,14 +179,14 @@ async fn what_an_expired_channel_missed_it_reads_anew_and_a_late_token_that_may_
     expect_quiet(&mut private).await;
     send(&mut changes, push("realtime:news", until(far, ""))).await;
     assert_eq!(next(&mut changes).await[3], "phx_error");
-    // One that may not read any more.
+    // A token without read permission.
     send(&mut private, push("realtime:room", until(far, ""))).await;
     assert_eq!(next(&mut private).await[3], "system");
     assert_eq!(next(&mut private).await[3], "phx_close");
 }
 
 #[tokio::test]
-async fn a_socket_whose_key_is_revoked_joins_no_more_channels() {
+async fn revoked_key_cannot_join_channels() {
     let server = Basalt::start().await;
     let run = |arguments: &[&str]| {
         let output = server.same_settings().arg("keys").args(arguments).output().unwrap();
@@ -195,17 +195,17 @@ async fn a_socket_whose_key_is_revoked_joins_no_more_channels() {
     };
     let key = run(&["create", "secret", "--name", "temporary"]);
     let is_known = server.get("/rest/v1/").apikey(&key);
-    server.until(Duration::from_secs(60), &is_known, |answer| answer.status == 200).await;
+    server.until(Duration::from_secs(60), &is_known, |response| response.status == 200).await;
     let mut socket = server.websocket(&format!("/realtime/v1/websocket?apikey={key}&vsn=2.0.0")).await;
     super::join_plain(&mut socket, "1", "realtime:a").await;
     run(&["revoke", "temporary", "--yes"]);
-    server.until(Duration::from_secs(60), &is_known, |answer| answer.status == 401).await;
+    server.until(Duration::from_secs(60), &is_known, |response| response.status == 401).await;
     let refused = join(&mut socket, "2", "realtime:b", json!({ "config": {} })).await;
     assert_eq!(refused["response"]["reason"], "MalformedJWT: The token provided is not a valid JWT");
 }
 
 #[tokio::test]
-async fn stored_messages_are_sent_again() {
+async fn stored_messages_are_replayed() {
     let server = server().await;
     server
         .database()
@@ -242,7 +242,7 @@ async fn stored_messages_are_sent_again() {
     expect_quiet(&mut socket).await;
 }
 
-/// Members of a topic are rows of a table, as in most applications.
+/// Policies that look members up in a table, as most applications do.
 const MEMBERS: &str = "
     create table public.members (topic text, sub text, primary key (topic, sub));
     insert into public.members values ('team', 'ann'), ('team', 'bob'), ('team', 'eve');
@@ -252,7 +252,7 @@ const MEMBERS: &str = "
     create policy writes on realtime.messages for insert to authenticated with check (exists (
       select from public.members m where m.topic = realtime.topic() and m.sub = auth.jwt() ->> 'sub'))";
 
-/// Joins the private channel `team` as `sub`, present under `key`.
+/// Joins the private channel `team` as `sub`, with presence key `key`.
 async fn join_team(server: &Basalt, sub: &str, key: &str) -> basalt_testkit::WebSocket {
     let mut socket = socket(server).await;
     let token = server.token(&json!({ "role": "authenticated", "sub": sub, "exp": FAR }));
@@ -279,7 +279,7 @@ async fn removed_member_loses_the_channel_within_seconds() {
     while next(&mut bob).await[3] != "phx_reply" {}
     while next(&mut ann).await[4]["joins"].get("bob").is_none() {}
 
-    // Eve neither writes nor tracks: her channel is idle but for what the others send.
+    // Eve neither writes nor tracks: her channel only receives.
     let mut eve = join_team(&server, "eve", "eve").await;
     server.database().admin_sql("delete from public.members where sub in ('bob', 'eve')").await;
     let removed_at = std::time::Instant::now();
@@ -289,7 +289,7 @@ async fn removed_member_loses_the_channel_within_seconds() {
         assert!(removed_at.elapsed() < Duration::from_secs(20), "still joined: bob and eve {closed:?}");
         sent += 1;
         send(&mut ann, json!(["1", sent.to_string(), "realtime:team", "broadcast", { "type": "broadcast", "event": "e", "payload": {} }])).await;
-        // Ann's answer comes after whatever was delivered to her before.
+        // Ann's reply arrives after all earlier deliveries.
         loop {
             let message = next(&mut ann).await;
             left |= message[4]["leaves"].get("bob").is_some();
@@ -319,7 +319,7 @@ async fn removed_member_loses_the_channel_within_seconds() {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    // A member who only sends: the next write after the lease is refused without an answer.
+    // A member that only sends: the next write after the permission cache expires is dropped.
     let mut gus = {
         server.database().admin_sql("insert into public.members values ('team', 'gus')").await;
         join_team(&server, "gus", "gus").await
@@ -369,16 +369,16 @@ async fn token_in_the_grace_period_gets_one_system_ok() {
         grant select on public.news to authenticated; alter publication supabase_realtime add table public.news";
     let server = Basalt::start().await;
     server.database().admin_sql(TABLE).await;
-    let (mut listener, mut misser) = (socket(&server).await, socket(&server).await);
+    let (mut listener, mut changed) = (socket(&server).await, socket(&server).await);
     let seconds = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     let token = |exp: u64| server.token(&json!({ "role": "authenticated", "sub": "ann", "exp": exp }));
     let watch = |event: &str| json!({ "postgres_changes": [{ "event": event, "schema": "public", "table": "news" }] });
-    for (socket, event) in [(&mut listener, "DELETE"), (&mut misser, "INSERT")] {
+    for (socket, event) in [(&mut listener, "DELETE"), (&mut changed, "INSERT")] {
         let config = json!({ "config": watch(event), "access_token": token(seconds + 3) });
         assert_eq!(join(socket, "1", "realtime:news", config).await["status"], "ok");
         assert_eq!(next(socket).await[3], "system");
     }
-    // Another channel that stays shows when the change has been delivered.
+    // A channel that stays joined shows when the change has been delivered.
     let mut other = socket(&server).await;
     let config = json!({ "config": watch("INSERT"), "access_token": token(FAR.into()) });
     join(&mut other, "1", "realtime:news", config).await;
@@ -388,14 +388,14 @@ async fn token_in_the_grace_period_gets_one_system_ok() {
     assert_eq!(next(&mut other).await[3], "postgres_changes");
     let push = json!(["1", "4", "realtime:news", "access_token", { "access_token": token(FAR.into()) }]);
     send(&mut listener, push.clone()).await;
-    let told = next(&mut listener).await;
-    assert_eq!((&told[3], &told[4]["message"]), (&json!("system"), &json!("Subscribed to PostgreSQL")));
+    let system = next(&mut listener).await;
+    assert_eq!((&system[3], &system[4]["message"]), (&json!("system"), &json!("Subscribed to PostgreSQL")));
     expect_quiet(&mut listener).await;
-    // The one that missed a change joins again, and is told then.
-    send(&mut misser, push).await;
-    assert_eq!(next(&mut misser).await[3], "phx_error");
+    // The channel that missed a change rejoins and gets the system message then.
+    send(&mut changed, push).await;
+    assert_eq!(next(&mut changed).await[3], "phx_error");
     let config = json!({ "config": watch("INSERT"), "access_token": token(FAR.into()) });
-    assert_eq!(join(&mut misser, "5", "realtime:news", config).await["status"], "ok");
-    assert_eq!(next(&mut misser).await[3], "system");
-    expect_quiet(&mut misser).await;
+    assert_eq!(join(&mut changed, "5", "realtime:news", config).await["status"], "ok");
+    assert_eq!(next(&mut changed).await[3], "system");
+    expect_quiet(&mut changed).await;
 }

@@ -1,4 +1,4 @@
-//! Pools of services with a login of their own: the state of a connection when the next request takes it.
+//! Pools of services with their own login: the state of a connection when the next task gets it.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ async fn database() -> TestDatabase {
     database
 }
 
-/// One connection, which all tasks get in turn.
+/// A pool with one connection.
 fn pool(config: tokio_postgres::Config) -> ServicePool {
     let mut settings = PoolConfig::new("test", 1);
     settings.acquire_timeout = Duration::from_secs(10);
@@ -32,7 +32,7 @@ async fn pid(tx: &Tx) -> i32 {
 }
 
 #[tokio::test]
-async fn a_transaction_that_began_too_late_is_not_handed_on() {
+async fn late_begin_is_not_reused() {
     let database = database().await;
     let proxy = ChaosProxy::start((Ipv4Addr::LOCALHOST, database.cluster().port()).into()).await;
     let mut config = tokio_postgres::Config::new();
@@ -43,19 +43,19 @@ async fn a_transaction_that_began_too_late_is_not_handed_on() {
     pool.begin(within(5_000)).await.unwrap().commit().await.unwrap();
     proxy.set(Link::Stalled);
     assert!(matches!(pool.begin(within(200)).await, Err(SessionError::Deadline)));
-    // And one whose caller left.
+    // Also when the caller was dropped.
     let left = tokio::time::timeout(Duration::from_millis(200), pool.begin(within(5_000))).await;
     assert!(left.is_err());
     proxy.set(Link::Up);
     let tx = pool.autocommit(within(10_000)).await.unwrap();
     tx.execute("insert into items values (1)", &[]).await.unwrap();
     tx.commit().await.unwrap();
-    // Inside another task's transaction only that one would see it.
+    // Inside another task's transaction only that task would see the row.
     assert_eq!(database.count("items").await, 1);
 }
 
 #[tokio::test]
-async fn an_abandoned_statement_is_ended_before_its_permit_is_free() {
+async fn abandoned_statement_ends_before_its_permit_is_freed() {
     let database = database().await;
     let pool = pool(database.config());
     for is_left in [true, false] {
@@ -77,7 +77,7 @@ async fn an_abandoned_statement_is_ended_before_its_permit_is_free() {
             let tx = pool.begin(within(5_000)).await.unwrap();
             let deadline = within(20_000);
             while database.running("%left behind%").await > 0 {
-                assert!(Instant::now() < deadline, "it still runs");
+                assert!(Instant::now() < deadline, "the statement still runs");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             tx.commit().await.unwrap();
@@ -86,7 +86,7 @@ async fn an_abandoned_statement_is_ended_before_its_permit_is_free() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_is_dropped_is_undone_and_one_that_ended_keeps_its_connection() {
+async fn dropped_transaction_is_rolled_back() {
     let database = database().await;
     let pool = pool(database.config());
     let tx = pool.begin(within(5_000)).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_transaction_that_is_dropped_is_undone_and_one_that_ended_keeps_its_co
     tx.execute("insert into items values (1)", &[]).await.unwrap();
     let failed = tx.execute("insert into items values (1)", &[]).await;
     assert!(matches!(failed, Err(SessionError::Postgres(error)) if error.code == "23505"));
-    // COMMIT would answer ROLLBACK, which is no error.
+    // COMMIT would return ROLLBACK, which is not an error.
     assert!(tx.commit().await.is_err());
     let tx = pool.autocommit(within(5_000)).await.unwrap();
     assert_eq!(pid(&tx).await, second);
@@ -107,7 +107,7 @@ async fn a_transaction_that_is_dropped_is_undone_and_one_that_ended_keeps_its_co
 }
 
 #[tokio::test]
-async fn a_statement_that_no_longer_fits_the_schema_fails_once() {
+async fn stale_statement_fails_once_in_a_service_pool() {
     let database = database().await;
     let pool = pool(database.config());
     let ask = async || {

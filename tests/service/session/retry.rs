@@ -1,4 +1,4 @@
-//! What the server runs again by itself, and what it does not (docs/decisions/0017).
+//! Automatic retries of transactions (docs/decisions/0017).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::session::{Fixture, code, fixture, insert, int, scope, statement};
 
 #[tokio::test]
-async fn a_statement_that_no_longer_fits_the_schema_runs_again_once() {
+async fn stale_statement_is_retried_once() {
     let fixture = fixture(1).await;
     let step = "insert into items (id) select coalesce(max(id), 0) + 1 from items returning items.*";
     fixture.sessions.run(scope(Access::ReadWrite), vec![statement(step)]).await.unwrap();
@@ -22,7 +22,7 @@ async fn a_statement_that_no_longer_fits_the_schema_runs_again_once() {
 }
 
 #[tokio::test]
-async fn a_statement_that_the_server_forgot_is_prepared_again() {
+async fn deallocated_statement_is_prepared_again() {
     let fixture = fixture(1).await;
     fixture.sessions.run(scope(Access::ReadWrite), vec![insert(1)]).await.unwrap();
     fixture.sessions.run(scope(Access::ReadWrite), vec![statement("deallocate all")]).await.unwrap();
@@ -30,7 +30,7 @@ async fn a_statement_that_the_server_forgot_is_prepared_again() {
     assert_eq!(fixture.database.count("items").await, 2);
 }
 
-/// Fails as often as it is told, and then does what it should. Tries are counted outside of the transaction.
+/// Fails a given number of times, then succeeds. A sequence counts the attempts, unaffected by rollbacks.
 const FLAKY: &str = "create sequence tries;
     create function flaky(failures int, code text) returns int language plpgsql as $$
       begin
@@ -51,25 +51,25 @@ fn add_flaky(failures: i32, code: &'static str) -> Vec<Statement> {
     vec![step.into()]
 }
 
-/// How often it was tried since this was last asked.
+/// The number of attempts since the last call.
 async fn tries(fixture: &Fixture) -> i64 {
     let step = statement("select nextval('tries') - 1, setval('tries', 1, false)");
     int(&fixture.sessions.run(scope(Access::ReadWrite), vec![step]).await.unwrap())
 }
 
 #[tokio::test]
-async fn a_request_that_met_a_changing_catalog_runs_again_and_happens_once() {
+async fn catalog_change_is_retried_and_applied_once() {
     let fixture = fixture(2).await;
     fixture.database.sql(FLAKY).await;
     fixture.sessions.run(scope(Access::ReadWrite), add_flaky(3, "XX000")).await.unwrap();
     assert_eq!((fixture.database.count("items").await, tries(&fixture).await), (1, 4));
-    // Where a check comes before the end as well: it has not been asked yet.
+    // Also with a check before the end, which has not run yet.
     let checked = fixture.sessions.run_checked(scope(Access::ReadWrite), add_flaky(3, "XX000"), |answers| {
         if answers[0].len() == 1 { End::Rollback } else { End::Commit }
     });
     checked.await.unwrap();
     assert_eq!((fixture.database.count("items").await, tries(&fixture).await), (1, 4));
-    // There is an end to it, and other errors are answers.
+    // Retries are limited, and other errors are returned at once.
     for (error, count) in [("XX000", 7), ("26000", 5), ("XX001", 1), ("P0001", 1)] {
         let result = fixture.sessions.run(scope(Access::ReadWrite), add_flaky(1000, error)).await;
         assert_eq!((code(result).as_str(), tries(&fixture).await), (error, count));
@@ -77,7 +77,7 @@ async fn a_request_that_met_a_changing_catalog_runs_again_and_happens_once() {
 }
 
 #[tokio::test]
-async fn trying_again_makes_no_deadline_later() {
+async fn retries_keep_the_deadline() {
     let fixture = fixture(1).await;
     fixture.database.sql(FLAKY).await;
     let slow =
@@ -87,12 +87,12 @@ async fn trying_again_makes_no_deadline_later() {
     let begun = Instant::now();
     let result = fixture.sessions.run(short, vec![slow.into()]).await;
     assert!(matches!(result, Err(SessionError::Deadline)), "{result:?}");
-    // All tries would take 7.5 s.
+    // All attempts would take 7.5 s.
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
-async fn what_fails_after_its_check_is_not_run_again_without_one() {
+async fn failure_after_the_check_is_not_retried_without_it() {
     let fixture = fixture(1).await;
     let trigger = |code: &str| {
         format!(
@@ -115,7 +115,7 @@ async fn what_fails_after_its_check_is_not_run_again_without_one() {
         assert_eq!(fixture.database.count("items").await, 0);
         fixture.database.sql("drop trigger flaky on items").await;
     }
-    // Without a check the failed end is as good as a failed statement.
+    // Without a check, a failed commit is retried like a failed statement.
     fixture.database.sql(&trigger("XX000")).await;
     fixture.sessions.run(scope(Access::ReadWrite), vec![insert(1)]).await.unwrap();
     assert_eq!((fixture.database.count("items").await, tries(&fixture).await), (1, 2));
