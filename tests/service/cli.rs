@@ -8,6 +8,7 @@
     reason = "a test's helpers fail it by panicking"
 )]
 
+mod doctor;
 mod keys;
 mod mail;
 mod row_security;

@@ -1,15 +1,15 @@
 //! `/functions/v1` over HTTP, against functions.md: the registry and its gate, secrets, mail, and payments.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test by panicking")]
 
-mod catch_up;
-mod double_of_stripe;
-mod gate;
+mod callers;
 mod mail;
 mod payments;
+mod routing;
 mod secrets;
-mod stripe;
-mod table;
-mod webhooks;
+mod stripe_stub;
+mod stripe_sync;
+mod stripe_webhook;
+mod subscription_life;
 
 use basalt_testkit::{Basalt, Builder, Request, Response, User};
 use serde_json::{Value, json};

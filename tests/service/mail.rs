@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test's helpers fail it by panicking")]
 
-mod letters;
 mod mailbox;
 mod smtp;
+mod templates;
 
 use basalt_testkit::{Basalt, Builder, Response};
 use serde_json::json;

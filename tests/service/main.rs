@@ -3,20 +3,14 @@
 
 mod auth;
 mod cli;
-mod connections;
-mod doctor;
 mod functions;
-mod gateway;
 mod gotrue_drop_in;
-mod hostile;
 mod http;
 mod jobs;
-mod keys;
-mod logs;
 mod mail;
+mod pg;
 mod postgrest_drop_in;
 mod project;
 mod realtime;
 mod rest;
-mod session;
 mod storage;

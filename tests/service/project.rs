@@ -3,11 +3,11 @@
 
 mod app_schema;
 mod external_database;
+mod generated_types;
 mod policies;
 mod policy_check;
-mod policy_proof;
+mod policy_mutations;
 mod project_files;
 mod schemas;
 mod support;
-mod system;
-mod typescript;
+mod system_migrations;

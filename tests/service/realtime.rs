@@ -7,12 +7,12 @@
     reason = "helpers fail a test by panicking"
 )]
 
-mod bus;
+mod broadcast_api;
 mod channels;
 mod handshake;
 mod hostile;
-mod http;
-mod private;
+mod private_channels;
+mod several_servers;
 
 use basalt_testkit::{Basalt, Message, WebSocket};
 use serde_json::{Value, json};

@@ -4,25 +4,25 @@
 //! `tests/oracle`. Here: headers and statuses together, transactions, roles, settings and reloads.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test by panicking")]
 
-mod answers;
-mod bodies;
+mod body_values;
 mod calls;
 mod delivery;
 mod errors;
 mod hints;
 mod injection;
 mod jwt;
-mod leftovers;
+mod long_bodies;
 mod metadata;
 mod reads;
 mod reload;
+mod responses;
 mod roles;
-mod rows;
+mod row_encoding;
+mod session_reset;
 mod settings;
-mod shapes;
+mod shape_cache;
 mod sharing;
 mod transcript;
-mod values;
 mod writes;
 
 use std::time::Duration;

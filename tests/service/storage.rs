@@ -3,18 +3,18 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test by panicking")]
 
 mod blobs;
-mod bucket;
 mod buckets;
+mod downloads;
 mod images;
+mod interrupted_uploads;
+mod leftovers;
 mod lists;
-mod reads;
-mod resumable;
-mod rights;
-mod s3;
-mod signed;
-mod traces;
-mod transfers;
-mod upload_faults;
+mod move_copy_delete;
+mod policies;
+mod resumable_uploads;
+mod s3_backend;
+mod s3_protocol;
+mod signed_urls;
 mod uploads;
 
 use basalt_testkit::{Basalt, Builder, Request, Response};

@@ -7,7 +7,7 @@ use basalt_testkit::{Basalt, Reply, User};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::stripe::{
+use super::stripe_stub::{
     PRICE, StripeStub, add_plan, deliver, event, now, server, settled, subscription, url_pairs,
 };
 use super::{app, call, failure, shown, sign_up_admin};

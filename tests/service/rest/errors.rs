@@ -11,7 +11,7 @@ mod sqlstates;
 use basalt_testkit::Response;
 use serde_json::{Value, json};
 
-use super::answers::schema_server;
+use super::responses::schema_server;
 
 /// Checks what every error has: four keys in order, content type, length, and its code in `Proxy-Status`.
 fn check(response: &Response, status: u16, body: [Value; 4], what: &str) {

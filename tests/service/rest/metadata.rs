@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::shapes::metric;
+use super::shape_cache::metric;
 use super::{SOON, anon, server};
 
 /// A request in the schema `meta`.

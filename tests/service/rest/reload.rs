@@ -9,7 +9,7 @@ use http::Method;
 use serde_json::json;
 
 use super::settings::alone;
-use super::shapes::metric;
+use super::shape_cache::metric;
 use super::{PROJECT, SOON, anon, get, server};
 
 #[tokio::test]

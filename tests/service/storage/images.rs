@@ -11,7 +11,7 @@ use http::Method;
 use image::{DynamicImage, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
 use serde_json::json;
 
-use super::traces::until;
+use super::leftovers::until;
 use super::{OWNER, STRANGER, error, make_bucket, request, server, service, token};
 
 const RED: [u8; 3] = [230, 20, 20];

@@ -4,7 +4,7 @@ use basalt_testkit::{Basalt, Part, Request, Response};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::traces::{files, until_no_partial_uploads};
+use super::leftovers::{files, until_no_partial_uploads};
 use super::{error, make_bucket, request, service};
 
 const MD5_OF_HELLO: &str = "5d41402abc4b2a76b9719d911017c592";

@@ -16,15 +16,15 @@ use crate::{moto, node, run, ui};
 /// Service tests by changed folder. All tests of a service take longer than a minute, so these are the ones most likely to
 /// fail; `quick NAME` runs others.
 const TESTS: [(&str, &[&str]); 11] = [
-    ("core/", &["keys::"]),
-    ("pg/", &["session::"]),
-    ("http/", &["gateway::"]),
-    ("gateway/", &["gateway::"]),
-    ("mail/", &["mail::letters::", "mail::mailbox::"]),
+    ("core/", &["http::keys::"]),
+    ("pg/", &["pg::"]),
+    ("http/", &["http::gateway::"]),
+    ("gateway/", &["http::gateway::"]),
+    ("mail/", &["mail::templates::", "mail::mailbox::"]),
     ("rest/", &["rest::reads::", "rest::calls::"]),
     ("auth/", &["auth::sign_up::", "auth::sign_in::"]),
-    ("functions/", &["functions::gate::"]),
-    ("planning/", &["functions::gate::", "functions::double_of_stripe::"]),
+    ("functions/", &["functions::routing::"]),
+    ("planning/", &["functions::routing::", "functions::subscription_life::"]),
     ("project/", &["project::schemas::", "project::project_files::"]),
     ("policies/", &["project::policies::"]),
 ];
@@ -101,9 +101,9 @@ mod tests {
     fn selects_service_tests_by_changed_path() {
         let chosen =
             |paths: &[&str]| filters(&paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>());
-        assert_eq!(chosen(&["pg/src/sql.rs", "core/src/claims.rs"]), ["keys::", "session::"]);
+        assert_eq!(chosen(&["pg/src/sql.rs", "core/src/claims.rs"]), ["http::keys::", "pg::"]);
         assert_eq!(chosen(&["tests/service/rest/reads/embeds.txt"]), ["rest::reads::"]);
-        assert_eq!(chosen(&["tests/service/keys.rs", "README.md"]), ["keys::"]);
+        assert_eq!(chosen(&["tests/service/realtime.rs", "README.md"]), ["realtime::"]);
         assert_eq!(chosen(&["tests/service/faults/link.rs", "xtask/src/main.rs"]), [""; 0]);
     }
 

@@ -4,7 +4,7 @@ use basalt_testkit::{Basalt, Part, Request};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::traces::until_no_partial_uploads;
+use super::leftovers::until_no_partial_uploads;
 use super::{error, make_bucket, request, service};
 
 const NO_KEY: &str = "400 404 | not_found | Object not found | NoSuchKey";

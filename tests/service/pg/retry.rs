@@ -8,7 +8,7 @@ use basalt_pg::session::{Access, End, SessionError, Statement};
 use basalt_pg::sql::{Param, Sql};
 use tokio::time::Instant;
 
-use crate::session::{Fixture, code, fixture, insert, int, scope, statement};
+use crate::pg::{Fixture, code, fixture, insert, int, scope, statement};
 
 #[tokio::test]
 async fn stale_statement_is_retried_once() {

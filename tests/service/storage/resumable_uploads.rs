@@ -11,7 +11,7 @@ use futures_util::{StreamExt as _, stream};
 use http::Method;
 use serde_json::json;
 
-use super::traces::{intents, until, until_no_partial_uploads};
+use super::leftovers::{intents, until, until_no_partial_uploads};
 use super::{OWNER, STRANGER, make_bucket, request, server, service, token};
 
 const BODY_TYPE: &str = "application/offset+octet-stream";

@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use super::traces::{files, intents, until, until_no_partial_uploads};
+use super::leftovers::{files, intents, until, until_no_partial_uploads};
 use super::{error, make_bucket, service};
 
 async fn server() -> Basalt {

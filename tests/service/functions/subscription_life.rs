@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::stripe::{PRICE, add_plan};
+use super::stripe_stub::{PRICE, add_plan};
 use super::{app, call};
 
 fn control(server: &Basalt, method: Method, path: &str, body: &Value) -> Request {

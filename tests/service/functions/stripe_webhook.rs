@@ -6,7 +6,7 @@ use basalt_testkit::{Basalt, Reply, User};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::stripe::{
+use super::stripe_stub::{
     PRICE, SECRET, StripeStub, add_plan, deliver, delivery, event, now, server, settled, signature,
     subscription,
 };

@@ -165,7 +165,8 @@ async fn disconnect_cancels_a_read() {
 async fn disconnect_does_not_cancel_a_write() {
     let fixture = fixture(1).await;
     let slow = statement("insert into items select 1 from pg_sleep(1)");
-    disconnect_while_asleep(&fixture, Box::pin(fixture.sessions.run(scope(Access::ReadWrite), vec![slow]))).await;
+    disconnect_while_asleep(&fixture, Box::pin(fixture.sessions.run(scope(Access::ReadWrite), vec![slow])))
+        .await;
     fixture.sessions.run(scope(Access::ReadOnly), vec![statement("select 1")]).await.unwrap();
     assert_eq!(fixture.database.count("items").await, 1);
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::mail::{invite, make_plan, prove_address, set_resend};
-use super::stripe::{PRICE, SECRET, StripeStub, add_plan, delivery, event, now, server, subscription};
+use super::stripe_stub::{PRICE, SECRET, StripeStub, add_plan, delivery, event, now, server, subscription};
 use super::{call, sign_up_admin};
 
 /// How Stripe and Resend respond.

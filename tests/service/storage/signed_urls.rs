@@ -4,7 +4,7 @@ use basalt_testkit::Response;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::reads::{OWNER, Shelf, outcome};
+use super::downloads::{OWNER, Shelf, outcome};
 
 const NOW: i64 = 1_800_000_000;
 

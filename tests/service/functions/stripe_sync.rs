@@ -6,7 +6,7 @@ use basalt_testkit::{Basalt, User};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::stripe::{PRICE, add_plan};
+use super::stripe_stub::{PRICE, add_plan};
 use super::{app, call};
 
 /// Runs `basalt stripe sync` with the running server's settings.
