@@ -1,4 +1,4 @@
-//! Requests and the notation they are written in.
+//! Requests and their notation.
 //!
 //! ```text
 //! # A comment.
@@ -48,7 +48,7 @@ impl Case {
         }
     }
 
-    /// Whether it may change anything, were it only a sequence.
+    /// Whether it may change anything, even only a sequence.
     pub(crate) fn is_write(&self) -> bool {
         matches!(self.method.as_str(), "POST" | "PUT" | "PATCH" | "DELETE")
     }
@@ -80,7 +80,7 @@ impl Case {
         url::form_urlencoded::parse(query.as_bytes()).into_owned().collect()
     }
 
-    /// As one would type it.
+    /// In readable form.
     pub(crate) fn shown(&self) -> String {
         let mut text = format!(
             "{} {}",
@@ -112,7 +112,7 @@ fn read(name: &str, text: &str) -> Vec<Case> {
         }
         let Some(line) = line.strip_prefix("  ") else {
             let (method, target) =
-                line.split_once(' ').unwrap_or_else(|| panic!("{place} is no request line"));
+                line.split_once(' ').unwrap_or_else(|| panic!("{place} is not a request line"));
             cases.push(Case {
                 method: method.to_owned(),
                 written: line.to_owned(),
@@ -133,7 +133,7 @@ fn read(name: &str, text: &str) -> Vec<Case> {
             }
             continue;
         }
-        let (key, value) = line.split_once(':').unwrap_or_else(|| panic!("{place} is no header"));
+        let (key, value) = line.split_once(':').unwrap_or_else(|| panic!("{place} is not a header"));
         let value = value.trim();
         case.headers.push(match key {
             "As" => ("Authorization".to_owned(), as_role(value)),

@@ -1,4 +1,4 @@
-//! How both servers are set up: PostgREST's own variables, given to either.
+//! Configurations: PostgREST's variables for both servers.
 
 /// One way to set up both servers.
 #[derive(Debug)]
@@ -7,7 +7,7 @@ pub(crate) struct Configuration {
     pub(crate) schema: Schema,
     /// Without `PGRST_`.
     pub(crate) variables: &'static [(&'static str, &'static str)],
-    /// Writes last, so that each server has a database of its own.
+    /// Whether writes are committed, so that each server needs its own database.
     pub(crate) commits: bool,
 }
 
@@ -20,7 +20,7 @@ impl Configuration {
     }
 }
 
-/// What lies in the database.
+/// The database's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Schema {
     Harbour,
@@ -53,12 +53,12 @@ const fn harbour(name: &'static str, variables: &'static [(&'static str, &'stati
     Configuration { name, schema: Schema::Harbour, variables, commits: false }
 }
 
-/// As [`harbour`], with a database for each server: what is asked of them commits where it may.
+/// As [`harbour`], but each server has its own database and transactions can commit.
 const fn apart(name: &'static str, variables: &'static [(&'static str, &'static str)]) -> Configuration {
     Configuration { name, schema: Schema::Harbour, variables, commits: true }
 }
 
-/// Everything is allowed and nothing lasts.
+/// All features on, all transactions rolled back.
 pub(crate) static OPEN: Configuration = harbour(
     "open",
     &[

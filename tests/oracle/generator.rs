@@ -1,5 +1,4 @@
-//! Requests by the thousand: constructs of the grammar combined at random over a schema's model, and always the same
-//! ones.
+//! Thousands of requests: random combinations of grammar constructs over a schema's model, with a fixed seed.
 //!
 //! Most of them mean something. Some have a name or a word that does not fit, some are broken by a few random edits
 //! (their place ends in `!`), and a few hold one value that does not fit its column. Every level is sorted by its key,

@@ -1,5 +1,5 @@
-//! What the generator knows of a schema: read from PostgreSQL's catalog, so that whatever a schema file brings is asked
-//! for without being named twice. Values are those of the rows that are there.
+//! The generator's model of a schema, read from PostgreSQL's catalog so that schema files need no second description. Values come
+//! from existing rows.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The verdict, in words.
+//! The report and the verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -137,12 +137,9 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
         let _ok = writeln!(faults, "\n… and {} more in {}", unexplained.len() - SHOWN, file.display());
     }
     assert!(unexplained.is_empty(), "{summary}\n{faults}");
-    assert!(mended.is_empty(), "these are right now, take them out of known.rs: {mended:?}");
-    assert!(
-        idle_lines.is_empty(),
-        "nothing needs these lines of explained/single.rs any more: {idle_lines:#?}"
-    );
-    assert!(idle.is_empty(), "no answer needs these explanations any more: {idle:?}");
+    assert!(mended.is_empty(), "fixed; remove from known.rs: {mended:?}");
+    assert!(idle_lines.is_empty(), "unused lines in explained/single.rs: {idle_lines:#?}");
+    assert!(idle.is_empty(), "unused rules: {idle:?}");
 }
 
 /// What no comparison with PostgREST 12 shows, because it never told the length.
@@ -150,7 +147,7 @@ fn framing_fault(exchange: &Exchange) -> Option<String> {
     let Answer { status, headers, body, .. } = &exchange.basalt;
     let header = |name: &str| headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let fault = match *status {
-        0 => Some("no answer at all"),
+        0 => Some("no response"),
         204 if header("content-length").is_some() || header("content-type").is_some() => {
             Some("204 with Content-Length or Content-Type")
         }

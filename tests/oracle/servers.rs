@@ -1,4 +1,4 @@
-//! The two servers on one database, or on two that hold the same.
+//! The two servers on one database, or on two equal databases.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ impl Pair {
         Self { configuration, postgrest, basalt, database, twin }
     }
 
-    /// Requests that change nothing, several at once.
+    /// Sends read-only requests, several at once.
     pub(crate) async fn ask_reads(&self, cases: Vec<Case>) -> Vec<Exchange> {
         let cases = Arc::new(cases);
         let (theirs, ours) = (self.postgrest.port, self.basalt.port());
@@ -204,7 +204,7 @@ impl Contents {
     }
 }
 
-/// A running PostgREST; gone with its value, and with the test process however that ends.
+/// A running PostgREST, which ends on drop and with the test process.
 struct Postgrest {
     port: u16,
     /// A shell whose standard input is our end of a pipe.

@@ -1,4 +1,4 @@
-//! `auth`: sign-ins beside argon2 alone, refreshes, and what REST notices of a burst of sign-ins.
+//! `auth`: sign-ins compared with argon2 alone, refreshes, and REST latency during a burst of sign-ins.
 
 mod hashing;
 mod people;
@@ -19,13 +19,13 @@ use crate::process::{self, Cpu};
 use crate::report::{self, median, megabytes, rounded};
 use crate::rest::workload::{AcceptEncoding, Workload};
 
-/// Sign-ins beside argon2 alone at the same parameters, refreshes, and REST while sign-ins saturate the hash threads.
+/// Sign-ins compared with argon2 alone at the same parameters, refreshes, and REST while sign-ins saturate the hash threads.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Connections of the refreshes, one measurement each.
     #[arg(long, value_delimiter = ',', default_value = "1,8,64", value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: Vec<u16>,
-    /// Connections that sign in all the time.
+    /// Connections that sign in continuously.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=120))]
     sign_ins: u16,
     /// Seconds of each measurement.
@@ -33,12 +33,12 @@ pub(crate) struct Options {
     seconds: u64,
     #[command(flatten)]
     under_test: UnderTest,
-    /// Where the figures go.
+    /// The output file.
     #[arg(long, default_value = "target/bench/auth.json")]
     json: PathBuf,
 }
 
-/// REST connections beside the sign-ins: one that asks now and then would ask, and as many as keep the server busy.
+/// REST connections during the sign-ins: one, and enough to keep the server busy.
 const REST_CONNECTIONS: [u16; 2] = [1, 8];
 
 /// One measurement of requests.
@@ -104,13 +104,13 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         report::print(&format!("round {round} of {} done", options.under_test.rounds));
     }
     let busy = process::resident_bytes(server);
-    // Memory of hashes is given back when no user signs in.
+    // Hash memory is released when no user signs in.
     tokio::time::sleep(Duration::from_secs(12)).await;
     let rested = process::resident_bytes(server);
 
     let figures = report(options, &hashes, &sign_ins, &refreshes, &rest);
     report::print(&format!(
-        "\nserver: {:.1} MB at rest, {:.1} MB after the load, {:.1} MB when it had rested",
+        "\nserver: {:.1} MB idle, {:.1} MB after the load, {:.1} MB after a pause",
         megabytes(idle),
         megabytes(busy),
         megabytes(rested)
@@ -177,7 +177,7 @@ fn report(
     let all: Vec<&Sample> = sign_ins.iter().collect();
     let sign_in = line(&format!("sign-ins, {} connections", options.sign_ins), &all);
     let ratio = of(&all, |sample| sample.rate) / hash_rate;
-    // Of one sign-in: holds where others take the machine's time, which the rates' ratio does not.
+    // CPU time per sign-in: unlike the ratio of rates, unaffected by other load on the machine.
     let cpu_ms = [0, 1].map(|whose| {
         median(
             all.iter()
@@ -214,7 +214,7 @@ fn report(
         cpu_ms[0], cpu_ms[1]
     ));
     report::print(&format!(
-        "sign-ins: {ratio:.2} of argon2 alone; p99 of REST while they go on: × {}",
+        "sign-ins: {ratio:.2} of argon2 alone; p99 of REST meanwhile: × {}",
         slower.join(", × ")
     ));
     json!({

@@ -1,4 +1,4 @@
-//! The server under test, with a fresh data folder and the project in `tests/bench/project` or the planning app.
+//! The server under test, with a new data directory and the project in `tests/bench/project` or the planning app.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,14 +14,9 @@ const START: Duration = Duration::from_secs(60);
 
 /// The folder for what runs leave, once there is a server to run.
 pub(crate) fn work_folder(server: &Path) -> Result<&'static Path> {
-    ensure!(
-        server.is_file(),
-        "{} is not there; `cargo build --release -p basalt` builds it",
-        server.display()
-    );
+    ensure!(server.is_file(), "{} is missing; run `cargo build --release -p basalt`", server.display());
     let work = Path::new("target/bench");
-    std::fs::create_dir_all(work)
-        .context("could not make target/bench; run this in the repository's top folder")?;
+    std::fs::create_dir_all(work).context("cannot create target/bench; run this in the repository root")?;
     Ok(work)
 }
 
@@ -81,7 +76,7 @@ impl Basalt {
         Ok(basalt)
     }
 
-    /// Stops it and starts it again on the same data.
+    /// Restarts it on the same data.
     pub(crate) async fn restart(&mut self, server: &Path, work: &Path) -> Result<()> {
         self.running.stop();
         let ports = Ports { api: self.port, admin: self.admin_port, database: self.database_port };
@@ -140,7 +135,7 @@ impl Basalt {
         Ok(())
     }
 
-    /// Where its data lies.
+    /// Its data directory.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -152,7 +147,7 @@ impl Basalt {
             .connect(NoTls)
             .await
             .context("no connection to the database")?;
-        // It ends when the client is dropped.
+        // The task ends when the client is dropped.
         tokio::spawn(connection);
         Ok(client)
     }
@@ -189,9 +184,9 @@ fn spawn(
     command.args(["--port", &ports.api.to_string(), "--db-port", &ports.database.to_string()]);
     command.env("BASALT_SERVER_ADMIN_PORT", ports.admin.to_string());
     command.env("BASALT_JWT_SECRET", token::JWT_SECRET).env("BASALT_SERVER_MASTER_KEY", token::MASTER_KEY);
-    // One machine sends everything here.
+    // All requests come from one client.
     command.env("BASALT_AUTH_RATE_LIMIT_TOKEN_REFRESH", "0").env("BASALT_AUTH_RATE_LIMIT_OTP", "0");
-    // One upload of 1 GB is measured too.
+    // A 1 GB upload is measured too.
     command.env("BASALT_STORAGE_MAX_FILE_SIZE", "2GiB");
     // PostgREST logs no requests by default either.
     command.env("BASALT_SERVER_LOG", "warn");

@@ -1,5 +1,5 @@
-//! `catalog`: a schema of thousands of tables. How long the schema cache takes to load, what it weighs, and what requests
-//! notice of a reload: the same load of reads is measured without any and with one reload after the other.
+//! `catalog`: a schema of thousands of tables: load time and memory of the schema cache, and the effect of reloads on requests (the
+//! same reads without reloads and with continuous reloads).
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -21,13 +21,13 @@ use crate::rest::workload::{AcceptEncoding, Workload};
 const BATCH: u32 = 100;
 const LOADED: &str = "basalt_rest_schema_cache_load_duration_seconds";
 
-/// Loading and reloading a large schema, and what requests notice of it.
+/// Loading and reloading a large schema, and its effect on requests.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Tables, each with two foreign keys.
     #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=50_000))]
     tables: u32,
-    /// Connections that read meanwhile.
+    /// Connections that read during the reloads.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
     /// Seconds of each measurement.
@@ -35,12 +35,12 @@ pub(crate) struct Options {
     seconds: u64,
     #[command(flatten)]
     under_test: UnderTest,
-    /// Where the figures go.
+    /// The output file.
     #[arg(long, default_value = "target/bench/catalog.json")]
     json: PathBuf,
 }
 
-/// What the server's metrics say of its loads so far.
+/// The server's load metrics so far.
 #[derive(Clone, Copy, Debug)]
 struct Loads {
     count: f64,
@@ -91,7 +91,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         reloads.push(reloaded?);
         report::print(&format!("round {round} of {} done", options.under_test.rounds));
     }
-    // The last cache but one goes when no request uses it any more.
+    // The previous cache is freed when no request uses it.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let reloaded = process::resident_bytes(server);
 
@@ -149,10 +149,7 @@ async fn make_tables(database: &Client, count: u32) -> Result<()> {
     for batch in 0..count.div_ceil(BATCH) {
         let first = batch * BATCH;
         let tables: String = (first..count.min(first + BATCH)).map(table).collect();
-        database
-            .batch_execute(&format!("begin; {tables} commit"))
-            .await
-            .context("a table could not be made")?;
+        database.batch_execute(&format!("begin; {tables} commit")).await.context("cannot create a table")?;
     }
     database.batch_execute(&all_triggers("enable")).await?;
     database.batch_execute("analyze").await?;
@@ -168,7 +165,7 @@ fn table(number: u32) -> String {
     )
 }
 
-/// Has the schema loaded again and again, each time when the last one is over.
+/// Reloads the schema continuously.
 async fn reload(basalt: &Basalt, time: Duration) -> Result<Loads> {
     const POLL: Duration = Duration::from_millis(25);
     let end = Instant::now() + time;
@@ -180,7 +177,7 @@ async fn reload(basalt: &Basalt, time: Duration) -> Result<Loads> {
         let asked = now;
         while now.count <= asked.count {
             if Instant::now() > end + Duration::from_secs(60) {
-                bail!("the schema is not loaded again");
+                bail!("the schema is not reloaded");
             }
             tokio::time::sleep(POLL).await;
             now = loads(basalt).await?;

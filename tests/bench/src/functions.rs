@@ -1,5 +1,5 @@
-//! `functions`: the app's built-in functions, without and with a call of Stripe, and a burst of its webhooks. Stripe is played by
-//! this program, which answers at once.
+//! `functions`: the app's built-in functions, without and with a call to Stripe, and a burst of webhooks. This program acts as
+//! Stripe and responds immediately.
 
 mod burst;
 mod stripe;
@@ -35,14 +35,14 @@ pub(crate) struct Options {
     /// Events of the burst.
     #[arg(long, default_value_t = 1_000)]
     events: u64,
-    /// Where the figures go.
+    /// The output file.
     #[arg(long, default_value = "target/bench/functions.json")]
     json: PathBuf,
     #[command(flatten)]
     under_test: UnderTest,
 }
 
-/// What is called.
+/// The function called.
 #[derive(Clone, Copy)]
 enum Called {
     /// `cancel-subscription` of one that the caller does not have: who calls, may they, no call of Stripe.
@@ -92,7 +92,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let mut bursts = Vec::new();
     let (mut idle, mut busy, mut version) = (0, 0, String::new());
     for round in 1..=options.under_test.rounds {
-        // A new server each time: the functions count what users ask of them.
+        // A new server each time, because the functions are rate-limited per user.
         let mut basalt = Basalt::start_app(program, work, &stripe.settings()).await?;
         basalt.database_version.clone_into(&mut version);
         add_users(&basalt).await?;
@@ -135,7 +135,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let burst = report::medians(&bursts);
     report::print(&format!("\n{} webhooks at once, 64 connections: {burst}", options.events));
     report::print(&format!(
-        "server: {:.1} MB at rest, {:.1} MB after the load",
+        "server: {:.1} MB idle, {:.1} MB after the load",
         megabytes(idle),
         megabytes(busy)
     ));
@@ -159,10 +159,10 @@ async fn add_users(basalt: &Basalt) -> Result<()> {
          from generate_series(0, {USERS} - 1) n;
          analyze auth.users, public.stripe_customers"
     );
-    basalt.database().await?.batch_execute(&users).await.context("the users were not added")
+    basalt.database().await?.batch_execute(&users).await.context("cannot add the users")
 }
 
-/// Sends each request so many times, no two connections the same one.
+/// Sends each request this many times, each on only one connection.
 async fn calls(
     port: u16,
     requests: &Rc<Vec<Vec<u8>>>,

@@ -1,4 +1,4 @@
-//! The load generator: HTTP/1.1 over kept-alive connections, one request in flight on each.
+//! The load generator: HTTP/1.1 over keep-alive connections, one request in flight on each.
 //!
 //! It shares the machine with the server, so it does as little as possible: requests are prepared bytes, responses are checked only
 //! for status and end, and everything runs on one thread.
@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::{JoinSet, LocalSet};
 
-/// The most an answer may hold; the longest, of 100,000 rows, has about ten megabytes.
+/// The largest accepted response; the longest one, of 100,000 rows, is about 10 MB.
 const MAX_ANSWER_BYTES: usize = 1 << 26;
 
 /// When a run ends.
@@ -26,7 +26,7 @@ pub(crate) enum Until {
     Count(u64),
 }
 
-/// What a run of requests gave.
+/// The result of a run.
 pub(crate) struct Load {
     /// Nanoseconds of each request.
     pub(crate) times: Histogram<u64>,
@@ -38,18 +38,18 @@ impl Load {
         f64::from(u32::try_from(self.times.len()).unwrap_or(u32::MAX)) / self.elapsed.as_secs_f64()
     }
 
-    /// Milliseconds that this share of the requests took at most.
+    /// The quantile of the request times in milliseconds.
     pub(crate) fn quantile_ms(&self, share: f64) -> f64 {
         milliseconds(&self.times, share)
     }
 }
 
-/// Milliseconds that this share of the times, in nanoseconds, is at most.
+/// The quantile in milliseconds of times in nanoseconds.
 pub(crate) fn milliseconds(times: &Histogram<u64>, share: f64) -> f64 {
     Duration::from_nanos(times.value_at_quantile(share)).as_secs_f64() * 1e3
 }
 
-/// Sends `requests` in turn on `connections` connections. Any answer but `status` ends the run: errors are quick, and would count.
+/// Sends `requests` in turn on `connections` connections. A response without `status` ends the run: fast errors would distort it.
 pub(crate) async fn load(
     port: u16,
     requests: Rc<Vec<Vec<u8>>>,
@@ -109,20 +109,20 @@ pub(crate) fn histogram() -> Result<Histogram<u64>> {
     Histogram::new_with_bounds(1_000, 60_000_000_000, 3).context("no histogram")
 }
 
-/// One request on a connection of its own, with the whole answer.
+/// One request on its own connection, with the complete response.
 pub(crate) async fn once(port: u16, request: &[u8]) -> Result<(u16, String)> {
     let mut connection = Connection::open(port).await?;
     let status = connection.exchange(request).await?;
     Ok((status, String::from_utf8_lossy(&connection.buffer).into_owned()))
 }
 
-/// The status of a plain GET; nothing while no server answers.
+/// The status of a plain GET; `None` while the server does not respond.
 pub(crate) async fn status(port: u16, path: &str) -> Option<u16> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
     once(port, request.as_bytes()).await.ok().map(|(status, _)| status)
 }
 
-/// A kept-alive connection.
+/// A keep-alive connection.
 pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -136,12 +136,12 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::with_capacity(16 * 1024) })
     }
 
-    /// The last answer.
+    /// The last response.
     pub(crate) fn answer(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.buffer)
     }
 
-    /// Sends one request and reads its answer into the buffer.
+    /// Sends one request and reads its response into the buffer.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<u16> {
         self.send(request).await?;
         self.receive().await
@@ -152,7 +152,7 @@ impl Connection {
         Ok(self.stream.write_all(bytes).await?)
     }
 
-    /// Reads the answer into the buffer.
+    /// Reads the response into the buffer.
     pub(crate) async fn receive(&mut self) -> Result<u16> {
         self.buffer.clear();
         loop {
@@ -169,7 +169,7 @@ impl Connection {
     }
 }
 
-/// The status, once the answer is whole.
+/// The status, once the response is complete.
 fn complete(answer: &[u8]) -> Result<Option<u16>> {
     let Some(end) = find(answer, b"\r\n\r\n") else { return Ok(None) };
     let (head, body) = answer.split_at(end + 4);

@@ -29,21 +29,21 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Workload {
-    /// Sign-ins beside argon2 alone, refreshes, and REST beside a burst of sign-ins.
+    /// Sign-ins compared with argon2 alone, refreshes, and REST during a burst of sign-ins.
     Auth(auth::Options),
     /// The app's built-in functions, and a burst of Stripe's webhooks.
     Functions(functions::Options),
-    /// Reads and writes under row-level security, beside pgbench and PostgREST.
+    /// Reads and writes under row-level security, compared with pgbench and PostgREST.
     Rest(rest::Options),
-    /// Downloads beside nginx, uploads beside a copy with fsync, and what others notice of uploads.
+    /// Downloads compared with nginx, uploads compared with copy and fsync, and the effect of uploads on other requests.
     Storage(storage::Options),
     /// Broadcasts from one socket to many, and the memory of idle ones.
     Realtime(realtime::Options),
-    /// Loading and reloading a schema of thousands of tables, and what requests notice of it.
+    /// Loading and reloading a schema of thousands of tables, and the effect on requests.
     Catalog(catalog::Options),
 }
 
-// One thread: what the generator takes, the server under test does not have.
+// One thread, to leave CPU time to the server under test.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let measured = match Cli::parse().workload {

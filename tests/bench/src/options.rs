@@ -1,4 +1,4 @@
-//! What the benches have in common on the command line.
+//! Common command line options.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use clap::Args;
 /// Which server is measured, and how often.
 #[derive(Debug, Args)]
 pub(crate) struct UnderTest {
-    /// Rounds; the median counts.
+    /// The number of rounds; medians are reported.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
     pub(crate) rounds: u16,
     /// The server under test.

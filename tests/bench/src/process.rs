@@ -1,4 +1,4 @@
-//! Processes: started, measured through `/proc`, always stopped.
+//! Child processes: started, measured through `/proc`, and always stopped.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 /// Ticks of `/proc/*/stat` in a second. The kernel fixes it for user space on every architecture we run on.
 const TICKS: f64 = 100.0;
 
-/// A child that is stopped when dropped, its own children by itself.
+/// A child process, stopped on drop; it stops its own children.
 pub(crate) struct Running {
     child: Child,
     name: &'static str,
@@ -31,15 +31,15 @@ impl Running {
         self.child.id()
     }
 
-    /// Fails when the process has ended by itself.
+    /// Fails if the process has exited.
     pub(crate) fn check(&mut self) -> Result<()> {
         match self.child.try_wait()? {
-            Some(status) => bail!("{} ended by itself ({status})", self.name),
+            Some(status) => bail!("{} exited ({status})", self.name),
             None => Ok(()),
         }
     }
 
-    /// Asks it to end, waits, and kills it at last. May be called again.
+    /// Sends SIGTERM, waits, and finally kills it. Can be called again.
     pub(crate) fn stop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
@@ -69,7 +69,7 @@ impl Drop for Running {
     }
 }
 
-/// A port that no process listens on now.
+/// A free port.
 pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
@@ -79,12 +79,11 @@ pub(crate) fn free_port() -> Result<u16> {
 pub(crate) struct Cpu {
     /// The process itself.
     pub(crate) itself: f64,
-    /// Everything it started, directly or not: for Basalt, PostgreSQL.
+    /// Its descendants: for Basalt, PostgreSQL.
     pub(crate) below: f64,
 }
 
-/// Processor time of a process and of what is below it. Connections of PostgreSQL that have ended are in the sum: the
-/// process above them has waited for them.
+/// CPU time of a process and its descendants, including exited PostgreSQL backends, which their parent has reaped.
 pub(crate) fn cpu(pid: u32) -> Cpu {
     let all = processes();
     let below = descendants(&all, pid).into_iter().filter_map(|pid| all.get(&pid));
@@ -99,12 +98,12 @@ pub(crate) fn resident_bytes(pid: u32) -> u64 {
     status_bytes(pid, "VmRSS:")
 }
 
-/// The most it ever was since [`forget_peak`].
+/// The peak since [`forget_peak`].
 pub(crate) fn peak_bytes(pid: u32) -> u64 {
     status_bytes(pid, "VmHWM:")
 }
 
-/// Lets the kernel start anew to look for the peak. Where that is forbidden the peak is of the whole life, which is more, never less.
+/// Resets the peak. Where that is not permitted, the peak is that of the whole lifetime, which is never less.
 pub(crate) fn forget_peak(pid: u32) {
     drop(std::fs::write(format!("/proc/{pid}/clear_refs"), "5"));
 }
@@ -131,7 +130,7 @@ fn processes() -> HashMap<u32, Process> {
 
 fn process(pid: u32) -> Option<Process> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold blanks; fields are counted after it.
+    // The name in parentheses may contain blanks; count the fields after it.
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse::<u32>().ok();

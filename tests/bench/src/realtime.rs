@@ -1,4 +1,4 @@
-//! `realtime`: row changes to many clients, broadcasts from one to many, and what idle sockets take.
+//! `realtime`: row changes to many clients, broadcasts from one to many, and the memory of idle sockets.
 
 mod changes;
 mod clients;
@@ -19,7 +19,7 @@ use crate::report::{self, medians, rounded};
 use changes::{Case, Pace, Watched};
 use clients::{Receivers, Sender, Socket};
 
-/// Files of this process beside its sockets.
+/// Open files of this process besides its sockets.
 const OTHER_FILES: u64 = 200;
 
 /// Row changes, broadcasts from one socket to many, and the memory of idle ones.
@@ -48,7 +48,7 @@ pub(crate) struct Options {
     idle: u16,
     #[command(flatten)]
     under_test: UnderTest,
-    /// Where the figures go.
+    /// The output file.
     #[arg(long, default_value = "target/bench/realtime.json")]
     json: PathBuf,
 }
@@ -61,7 +61,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let watchers = options.watchers.iter().copied().max().unwrap_or(0);
     open_files(u64::from(options.receivers.max(options.idle).max(watchers)) + OTHER_FILES)?;
     let basalt = Basalt::start(program, work).await?;
-    // First: memory that a load has left would count as theirs.
+    // First, because memory left by a load would be counted.
     let idle = if options.idle == 0 { Value::Null } else { idle(options, &basalt).await? };
     let local = tokio::task::LocalSet::new();
     let changes = local.run_until(all_changes(options, &basalt)).await.context("row changes")?;
@@ -116,7 +116,7 @@ async fn all_changes(options: &Options, basalt: &Basalt) -> Result<Vec<Value>> {
     Ok(all)
 }
 
-/// Lets this process open so many.
+/// Raises this process's limit of open files.
 fn open_files(wanted: u64) -> Result<()> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     ensure!(
@@ -144,7 +144,7 @@ async fn idle(options: &Options, basalt: &Basalt) -> Result<Value> {
         "connected_and_joined_per_second": rounded(f64::from(options.idle) / took),
     });
     report::print(&format!("idle: {figures}"));
-    // They are gone before the next measurement begins.
+    // Close them before the next measurement.
     tokio::time::sleep(Duration::from_secs(3)).await;
     Ok(figures)
 }

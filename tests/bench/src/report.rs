@@ -14,14 +14,14 @@ pub(crate) fn print(line: &str) {
     drop(writeln!(out, "{line}").and_then(|()| out.flush()));
 }
 
-/// The middle of some figures; not a number of none.
+/// The median; NaN if there are no values.
 pub(crate) fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = figures.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// The medians of figures in objects of one form; null of nothing.
+/// The medians of each value in objects of the same form; null if there are none.
 pub(crate) fn medians(runs: &[Value]) -> Value {
     match runs {
         [] => Value::Null,
@@ -41,13 +41,13 @@ pub(crate) fn megabytes(bytes: u64) -> f64 {
     std::time::Duration::from_micros(bytes).as_secs_f64()
 }
 
-/// Three digits that mean something, for a JSON file people read too.
+/// Three significant digits, for a readable JSON file.
 pub(crate) fn rounded(figure: f64) -> Value {
     let text = if figure.abs() >= 100.0 { format!("{figure:.0}") } else { format!("{figure:.3}") };
     text.parse::<f64>().map_or(Value::Null, Value::from)
 }
 
-/// Commit, machine, command and time: without them a figure says nothing.
+/// Commit, machine, command and time of a measurement.
 pub(crate) fn circumstances() -> Value {
     let file = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {

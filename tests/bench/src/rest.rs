@@ -1,4 +1,4 @@
-//! `rest`: reads and writes under row-level security, beside pgbench and the peers that run here.
+//! `rest`: reads and writes under row-level security, compared with pgbench and the available peers.
 
 mod bulk;
 pub(crate) mod sample;
@@ -21,7 +21,7 @@ use crate::{http, pgbench};
 use sample::{Sample, Subject};
 use workload::{AcceptEncoding, Workload};
 
-/// Reads and writes under row-level security, beside pgbench, PostgREST and postrust.
+/// Reads and writes under row-level security, compared with pgbench, PostgREST and postrust.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// What is measured.
@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
-    /// Runs of everything, bulk included; the medians count.
+    /// The number of runs, bulk included; medians are reported.
     #[arg(long, alias = "rounds", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=99))]
     runs: u16,
     /// What requests say about compressed responses.
@@ -42,7 +42,7 @@ pub(crate) struct Options {
     /// The server under test.
     #[arg(long, default_value = "target/release/basalt")]
     server: PathBuf,
-    /// Where the figures go.
+    /// The output file.
     #[arg(long, default_value = "target/bench/rest.json")]
     json: PathBuf,
     /// Measures without PostgREST.
@@ -108,7 +108,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
                 let subject = Subject { run, workload, connections };
                 samples.push(measure(subject, ours, server, options).await.with_context(|| workload.name())?);
                 basalt.running.check()?;
-                // Next to ours, as a shared machine is another one half a minute later.
+                // Directly after ours, because a shared machine's speed changes within half a minute.
                 for (name, shape) in SHAPES {
                     pgbench::script(&script, workload, shape)?;
                     let run = pgbench::run(&pgbench, &script, &basalt, connections, time).await?;
@@ -117,7 +117,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
                 for peer in others {
                     match measure(subject, peer, server, options).await {
                         Ok(sample) => samples.push(sample),
-                        // A peer need not be able to do all that we do.
+                        // A peer may not support every workload.
                         Err(error) => {
                             let why = format!("{error:#}");
                             let why = why.lines().next().unwrap_or_default();
@@ -223,14 +223,14 @@ async fn measure(
     Ok(Sample::of_load(subject, contender.name, &measured, before, after))
 }
 
-/// Every server must return the same rows before anything is timed.
+/// Checks that every server returns the same rows before timing.
 async fn check(workload: Workload, contender: &Contender) -> Result<()> {
     let requests = workload.requests(contender.prefix, AcceptEncoding::None);
     let first = requests.first().context("no request")?;
     let (status, answer) = http::once(contender.port, first).await?;
     let missing = workload.expected().iter().find(|(text, count)| answer.matches(text).count() != *count);
     if status != workload.status() || missing.is_some() {
-        bail!("an answer with status {status} and not {missing:?}:\n{answer}");
+        bail!("a response with status {status} and without {missing:?}:\n{answer}");
     }
     Ok(())
 }

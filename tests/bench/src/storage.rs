@@ -1,4 +1,5 @@
-//! `storage`: downloads beside nginx, uploads beside a copy with fsync, small objects, images, and what others notice of uploads.
+//! `storage`: downloads compared with nginx, uploads compared with copy and fsync, small objects, images, and the effect of uploads on
+//! other requests.
 
 mod beside;
 mod images;
@@ -31,8 +32,8 @@ const SMALL_UPLOADS: usize = 3_000;
 /// Copies of one measurement.
 const COPIES: usize = 20;
 
-/// Downloads beside nginx, uploads beside a copy with fsync on the same disk, small objects, images; REST beside a long upload, and the
-/// memory of many.
+/// Downloads compared with nginx, uploads compared with copy and fsync on the same disk, small objects, images; REST during a long
+/// upload, and the memory of many uploads.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Seconds of each measurement.
@@ -43,7 +44,7 @@ pub(crate) struct Options {
     without_memory: bool,
     #[command(flatten)]
     under_test: UnderTest,
-    /// Where the figures go.
+    /// The output file.
     #[arg(long, default_value = "target/bench/storage.json")]
     json: PathBuf,
 }
@@ -65,7 +66,7 @@ impl Figures {
         median(figures.unwrap_or_default())
     }
 
-    /// The median of the ratios of each round: a shared machine is another one half a minute later.
+    /// The median of the ratios of each round, because a shared machine's speed changes within half a minute.
     fn ratio(&self, name: &str, reference: &str) -> f64 {
         let of = |name: &str| {
             let found = self.0.iter().find(|(known, _)| known == name);
@@ -91,9 +92,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     }
     let nginx = Nginx::start(&folder).await?;
     match &nginx {
-        None => {
-            report::print("nginx is not installed: downloads have nothing beside them (Debian: nginx-light)")
-        }
+        None => report::print("nginx is not installed: downloads are not compared (Debian: nginx-light)"),
         Some(nginx) => {
             std::fs::write(nginx.root.join("large"), &large)?;
             std::fs::write(nginx.root.join("small"), &small)?;
@@ -109,7 +108,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let time = Duration::from_secs(options.seconds);
     let rest = beside::rest(&basalt, time).await?;
     let memory = if options.without_memory { Value::Null } else { beside::memory(&basalt).await? };
-    // Last: what is kept of images would count as memory of uploads.
+    // Last, because cached images would count as memory of uploads.
     let images = images::run(&basalt).await.context("images")?;
     let resident = megabytes(process::resident_bytes(basalt.running.pid()));
     report::print(&format!("server: {resident:.0} MB resident at the end"));

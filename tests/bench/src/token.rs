@@ -1,4 +1,4 @@
-//! Keys and tokens of our own making, so that Basalt and PostgREST verify the very same ones.
+//! Keys and tokens generated here, so that Basalt and PostgREST verify the same ones.
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -6,8 +6,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// The secret that signs; both servers are configured with it.
-pub(crate) const JWT_SECRET: &str = "a secret for measurements, known to everybody";
+/// The signing secret of both servers.
+pub(crate) const JWT_SECRET: &str = "a public secret for measurements, 32+ bytes";
 
 /// The key that the passwords of Basalt's login roles derive from.
 pub(crate) const MASTER_KEY: &str = "a master key for measurements, known to everybody";

@@ -1,4 +1,4 @@
-//! What an error of PostgreSQL complains about, and whether the request holds it.
+//! Whether the subject of a PostgreSQL error is in the request.
 //!
 //! A statement of another shape may meet another one of a request's faults first. That is no difference only where both
 //! faults are really there: each complaint has to be found in the request again, by the name, value, operator or

@@ -1,4 +1,4 @@
-//! Errors: other codes, statuses and words.
+//! Errors: different codes, statuses and texts.
 
 use serde_json::{Value, json};
 

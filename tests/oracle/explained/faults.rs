@@ -1,4 +1,4 @@
-//! Faults of 12.0.2 that show in many requests, and what PostgreSQL says to statements of another shape.
+//! Bugs of 12.0.2 that affect many requests, and PostgreSQL errors for statements of another shape.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What 12.0.2 could not do yet, did in another way, or what we do on purpose.
+//! Features that 12.0.2 lacks or handles differently, and our extensions.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Differences of one request each: mostly faults of 12.0.2.
+//! Differences of single requests, mostly bugs of 12.0.2.
 
 use super::super::answer::View;
 use super::super::case::Case;

@@ -1,4 +1,4 @@
-//! Valid requests made invalid, or at least odd.
+//! Makes valid requests invalid or unusual.
 
 use super::super::dice::Dice;
 

@@ -1,4 +1,4 @@
-//! argon2 alone: what the machine could do if a sign-in were nothing but its hash.
+//! argon2 alone: the upper bound of sign-ins on this machine.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub(super) struct Hashes {
     pub(super) cpu_ms: f64,
 }
 
-/// One thread on each core, each with memory that it keeps: the most there is.
+/// One thread per core, each reusing its memory: the maximum rate.
 pub(super) fn measure(time: Duration) -> Result<Hashes> {
     let cpu = || process::cpu(std::process::id()).itself;
     let before = cpu();

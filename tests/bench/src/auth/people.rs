@@ -1,4 +1,4 @@
-//! People who sign up, sign in and refresh, as bytes on the wire.
+//! Users that sign up, sign in and refresh, as prepared requests.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -54,7 +54,7 @@ pub(super) fn sign_in_requests(people: &[Person]) -> Rc<Vec<Vec<u8>>> {
     Rc::new(requests.collect())
 }
 
-/// Each of `connections` people refreshes all the time, always with the token they got last.
+/// Each of `connections` users refreshes continuously with its latest token.
 pub(super) async fn refresh(
     port: u16,
     people: &mut [Person],
@@ -107,7 +107,7 @@ async fn refresh_until(
         }
         times.record(u64::try_from(start.elapsed().as_nanos())?)?;
         let next = refresh_token(&answer).context("no refresh token")?;
-        // A session that does not move on would be a cheaper one.
+        // A session that does not rotate would be cheaper.
         if next == token.borrow().as_str() {
             bail!("the refresh token did not change");
         }

@@ -1,4 +1,4 @@
-//! A burst of webhooks, as at the first of a month: each answered with 200, each processed, none twice.
+//! A burst of webhooks, as on the first of a month: each gets 200 and is processed once.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Row changes: rows are inserted, and each has to reach the hundred clients that may see it.
+//! Row changes: each inserted row must reach the hundred clients that can see it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,19 +22,19 @@ const ROOM: u16 = 100;
 const WRITERS: usize = 4;
 /// Changes under way while the server is asked for all it has; at least two transactions.
 const IN_FLIGHT: u32 = 16;
-/// Before each measurement, so that plans and buffers are there.
+/// Changes before each measurement, to warm plans and buffers.
 const WARM_UP: Duration = Duration::from_secs(1);
 /// Silent clients are closed after a minute.
 const HEARTBEAT: Duration = Duration::from_secs(20);
-/// For what is under way at the end.
+/// Time limit for outstanding changes at the end.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How changes come.
+/// The rate of changes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pace {
-    /// The next when earlier ones have arrived.
+    /// The next change once earlier ones have arrived.
     Busy,
-    /// So many each second, whatever has arrived.
+    /// This many per second, regardless of delivery.
     PerSecond(u32),
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Case {
     pub(super) pace: Pace,
 }
 
-/// Clients that watch, and the connections that write.
+/// The subscribers, and the connections that write.
 pub(super) struct Watched<'a> {
     basalt: &'a Basalt,
     shared: Rc<Shared>,
@@ -58,7 +58,7 @@ pub(super) struct Watched<'a> {
 struct Shared {
     begun: Instant,
     sent: RefCell<Vec<Sent>>,
-    /// Changes that all who may see them have got.
+    /// Changes that all their subscribers have received.
     whole: Cell<usize>,
     latencies: RefCell<Histogram<u64>>,
     failed: RefCell<Option<String>>,
@@ -89,7 +89,7 @@ impl<'a> Watched<'a> {
                  analyze room_members"
             ))
             .await
-            .context("the rooms could not be made")?;
+            .context("cannot create the rooms")?;
         let shared = Rc::new(Shared {
             begun: Instant::now(),
             sent: RefCell::default(),
@@ -178,7 +178,7 @@ impl<'a> Watched<'a> {
         let written = futures_util::future::try_join_all(writing);
         tokio::time::timeout(time + LIMIT, written).await.context("changes were not written in time")??;
         tokio::time::timeout(LIMIT, self.all_arrived()).await.context("not all changes arrived")??;
-        // What was given out is taken back: the next measurement begins with none.
+        // Reset the permits: the next measurement starts with none.
         self.shared.room.forget_permits(usize::MAX >> 4);
         Ok(u32::try_from(self.shared.sent.borrow().len() - first)?)
     }
@@ -273,7 +273,7 @@ impl Shared {
     }
 }
 
-/// Reads what a client of this room is sent: changes of its own room, each once.
+/// Reads a client's messages: only changes of its own room, each once.
 async fn read(mut socket: Socket, shared: &Shared, (room, rooms): (u16, u16)) -> Result<()> {
     let mut beat = tokio::time::interval(HEARTBEAT);
     let (mut ids, mut seen) = (Vec::new(), Vec::new());
@@ -288,7 +288,7 @@ async fn read(mut socket: Socket, shared: &Shared, (room, rooms): (u16, u16)) ->
             _ = beat.tick() => socket.beat().await?,
         }
         if let Some(other) = other {
-            bail!("a message is no change: {other}");
+            bail!("a message is not a change: {other}");
         }
         for id in ids.drain(..) {
             ensure!(id % usize::from(rooms) == usize::from(room), "change {id} is of another room");

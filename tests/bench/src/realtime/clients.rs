@@ -1,5 +1,4 @@
-//! Websocket clients that cost next to nothing: what a load generator spends, the server under test does not have. They
-//! speak just enough of the protocol to join, send and count.
+//! Minimal WebSocket clients, to leave CPU time to the server under test: they only join, send and count.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,7 +14,7 @@ use tokio::task::JoinHandle;
 use crate::token;
 
 const TOPIC: &str = "realtime:bench";
-/// One of so many receivers says how late its messages are.
+/// One of this many receivers measures the delay of its messages.
 const SAMPLED: usize = 20;
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -38,7 +37,7 @@ impl Socket {
         stream.write_all(request.as_bytes()).await?;
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
-            ensure!(head.len() < 8192, "the answer's head does not end");
+            ensure!(head.len() < 8192, "the response head does not end");
             head.push(stream.read_u8().await.context("the answer's head")?);
         }
         ensure!(head.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&head));
@@ -55,7 +54,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Joins a channel with row changes, and waits until they are in force.
+    /// Joins a channel with row changes, and waits until the subscription is active.
     pub(crate) async fn watch(&mut self, payload: &str) -> Result<()> {
         self.send(1, format!("[\"1\",\"1\",\"{TOPIC}\",\"phx_join\",{payload}]").as_bytes()).await?;
         let mut answer = Vec::new();
@@ -84,7 +83,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Reads what there is, at least one whole frame, and shows each payload; how many there were.
+    /// Reads the available data, at least one frame, passes on each payload, and returns their number.
     pub(crate) async fn read(&mut self, mut each: impl FnMut(&[u8])) -> Result<usize> {
         let mut count = 0;
         while count == 0 {
@@ -101,7 +100,7 @@ impl Socket {
     }
 }
 
-/// The payload of the frame at this place, and where the next one begins; nothing while it is not whole.
+/// The payload of the frame at this offset and the offset of the next; `None` if it is incomplete.
 fn frame(buffer: &[u8], at: usize) -> Result<Option<(&[u8], usize)>> {
     let Some([opcode, short]) = buffer.get(at..at + 2).and_then(|head| head.first_chunk()) else {
         return Ok(None);
@@ -114,7 +113,7 @@ fn frame(buffer: &[u8], at: usize) -> Result<Option<(&[u8], usize)>> {
             };
             (usize::from(u16::from_be_bytes(*length)), at + 4)
         }
-        127 => bail!("a frame that is longer than any of these"),
+        127 => bail!("the frame is too long"),
         short => (usize::from(*short), at + 2),
     };
     Ok(buffer.get(begin..begin + length).map(|payload| (payload, begin + length)))
@@ -187,7 +186,7 @@ impl Receivers {
         Ok(Self { shared, tasks })
     }
 
-    /// How many the slowest of the sampled receivers has got.
+    /// The number received by the slowest sampled receiver.
     pub(crate) fn slowest_sampled(&self) -> u64 {
         self.shared.sampled.borrow().iter().copied().min().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! What is counted in rows and bytes, not in requests per second: many inserts, many rows at once, a long answer, a long body.
+//! Measurements in rows and bytes: many inserts, bulk inserts, a long response, a long body.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use crate::token;
 const INSERTS: u32 = 100_000;
 /// Of them at a time.
 const IN_FLIGHT: u32 = 64;
-/// pgbench with nothing but the INSERT, as one whom no policy holds for: what the rows cost PostgreSQL on this machine, whatever sends them.
+/// pgbench with only the INSERT, bypassing policies: the minimum cost of the rows on this machine.
 const BARE: &str = "pgbench_bare";
 /// Rows of a bulk insert.
 const BULK_ROWS: u32 = 1_000;
@@ -58,7 +58,7 @@ async fn notes(database: &Client) -> Result<i64> {
     Ok(database.query_one("select count(*) from notes", &[]).await?.try_get(0)?)
 }
 
-/// 100,000 rows, one request each; every acknowledged one must be there afterwards.
+/// 100,000 rows, one request each; every acknowledged row must be stored.
 async fn single_inserts(
     basalt: &Basalt,
     contenders: &[Contender],
@@ -115,7 +115,7 @@ async fn bulk_inserts(contenders: &[Contender], database: &Client) -> Result<Val
         let request = workload::bulk_insert(contender.prefix, &body);
         let (status, answer) = http::once(contender.port, &request).await?;
         if status != 201 {
-            // A peer may refuse it; ours must not.
+            // A peer may reject it; Basalt must not.
             ensure!(contender.name != super::sample::BASALT, "bulk insert: status {status}: {answer}");
             rates.insert(contender.name.to_owned(), json!({"status": status, "rows_per_second": null}));
             continue;
@@ -191,7 +191,7 @@ async fn long_reads(contenders: &[Contender], database: &Client) -> Result<Value
     Ok(figures)
 }
 
-/// 50 MB in one body: how much memory the server takes for it.
+/// The server's memory for one body of 50 MB.
 async fn long_body(contenders: &[Contender], database: &Client) -> Result<Value> {
     let row = format!(r#"{{"body":"{}"}}"#, "0123456789".repeat(99));
     let rows = LONG_BODY / (row.len() + 1);
@@ -208,7 +208,7 @@ async fn long_body(contenders: &[Contender], database: &Client) -> Result<Value>
             .context("the long body took more than two minutes")?;
         let took = start.elapsed().as_secs_f64();
         let extra = process::peak_bytes(contender.pid).saturating_sub(before);
-        // A peer may refuse it, or hang up; ours must not.
+        // A peer may reject it or close the connection; Basalt must not.
         let status = match answered {
             Ok((status, answer)) => {
                 ensure!(

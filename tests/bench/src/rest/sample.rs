@@ -1,4 +1,4 @@
-//! What was measured, and how it is shown.
+//! Samples and their output.
 
 use serde_json::{Value, json};
 
@@ -216,12 +216,12 @@ pub(crate) fn print_table(
     }
 }
 
-/// With so many digits; a dash for what is not a number.
+/// With this many digits; a dash for NaN.
 fn shown(figure: f64, digits: usize) -> String {
     if figure.is_nan() { "-".to_owned() } else { format!("{figure:.digits$}") }
 }
 
-/// All cells beside what is aimed for (DESIGN §9), a line each; a figure that misses its aim has a `!`.
+/// All cells with their targets (DESIGN §9), one per line; a missed target has a `!`.
 pub(crate) fn print_summary(
     workloads: &[Workload],
     connections: &[u16],

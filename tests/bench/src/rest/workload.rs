@@ -1,4 +1,4 @@
-//! The requests that are measured, and what pgbench sends in their place: the statements PostgREST makes of them (rest.md 3.16 and 3.17).
+//! The measured requests, and the statements that pgbench sends instead: PostgREST's for the same request (rest.md 3.16 and 3.17).
 
 use std::str::FromStr;
 
@@ -254,7 +254,7 @@ pub(crate) struct Statements {
     pub(crate) path: &'static str,
     /// `:id` is the key of one of the person's entries.
     pub(crate) main: String,
-    /// The same rows as they are, where a server can make the answer of them.
+    /// The same result as plain rows, from which a server can build the response.
     pub(crate) rows: Option<String>,
 }
 

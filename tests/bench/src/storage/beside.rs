@@ -1,4 +1,4 @@
-//! What others notice of uploads: REST beside a long one, and the memory of many.
+//! The effect of uploads on others: REST during a long upload, and the memory of many.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) async fn rest(basalt: &Basalt, time: Duration) -> Result<Value> {
     let requests = Rc::new(vec![workload::bulk_insert("/rest/v1", &body)]);
     let post = || http::load(basalt.port, Rc::clone(&requests), 201, 1, Until::Time(time));
     let alone = post().await?;
-    // It is broken off when the posts are done: what it would take longer says nothing more.
+    // Aborted when the posts are done; the rest of the upload is not measured.
     let (during, sent) = {
         let posts = post();
         tokio::pin!(posts);

@@ -1,4 +1,4 @@
-//! How long a transformed image takes, made anew and from the cache.
+//! The time of a transformed image, uncached and cached.
 
 use std::io::Cursor;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! nginx, which sends the same files from the same disk.
+//! nginx with the same files on the same disk.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,7 +52,7 @@ impl Nginx {
 
 /// As its package has it, without a log of requests: ours has none either.
 fn text(folder: &Path, root: &Path, port: u16) -> String {
-    // As root it would give up its rights, and with them those to read the files.
+    // As root it would drop its privileges and could not read the files.
     let folder = folder.display();
     let root = root.display();
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
