@@ -12,10 +12,10 @@ async fn exchange(server: &Basalt, code: &str, verifier: &str) -> Response {
 }
 
 /// Requests a mail with a challenge and returns the hash in its link.
-async fn asked(server: &Basalt, path: &str, email: &str, more: &Value) -> String {
+async fn mailed_hash(server: &Basalt, path: &str, email: &str, more: &Value) -> String {
     let mut body = json!({ "email": email, "code_challenge": CHALLENGE, "code_challenge_method": "s256" });
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let _asked = post(server, path, &body).await.expect(200);
+    let _sent = post(server, path, &body).await.expect(200);
     let hash = server.mailbox().wait_for(email).await.token_hash();
     assert!(hash.starts_with("pkce_"), "{hash}");
     hash
@@ -41,7 +41,7 @@ async fn exchange_errors_follow_the_contract_order() {
     assert_error(&exchange(&server, "x", VERIFIER).await, 404, "flow_state_not_found", NOT_FOUND);
 
     let id = confirmed(&server, &email).await;
-    let hash = asked(&server, "/recover", &email, &json!({})).await;
+    let hash = mailed_hash(&server, "/recover", &email, &json!({})).await;
     let code = code_of(&open(&server, "recovery", &hash, "").await);
     let issued = |ago: &str| {
         format!(
@@ -87,7 +87,7 @@ async fn session_records_the_method_of_its_flow() {
             let _id = confirmed(&server, &email).await;
         }
         let path = format!("{path}?redirect_to=https://a.example.org/cb");
-        let hash = asked(&server, &path, &email, &more).await;
+        let hash = mailed_hash(&server, &path, &email, &more).await;
         let opened =
             open(&server, kind, &hash, "https://a.example.org/cb?x=1%26sb_flow_id=0a1b%23/route").await;
         let there = location(&opened);
@@ -115,7 +115,7 @@ async fn session_records_the_method_of_its_flow() {
 async fn flow_lasts_as_long_as_its_link() {
     let (server, email) = (server().await, fresh("ada"));
     let id = confirmed(&server, &email).await;
-    let hash = asked(&server, "/recover", &email, &json!({})).await;
+    let hash = mailed_hash(&server, "/recover", &email, &json!({})).await;
     let _rows = server
         .sql(&format!(
             "update auth.flow_state set created_at = now() - interval '20 hours' where user_id = '{id}';
@@ -130,7 +130,7 @@ async fn flow_lasts_as_long_as_its_link() {
 async fn plain_challenge_equals_the_verifier() {
     let (server, email) = (server().await, fresh("ada"));
     let _id = confirmed(&server, &email).await;
-    let hash = asked(&server, "/otp", &email, &json!({ "code_challenge_method": "PLAIN" })).await;
+    let hash = mailed_hash(&server, "/otp", &email, &json!({ "code_challenge_method": "PLAIN" })).await;
     let code = code_of(&open(&server, "magiclink", &hash, "").await);
     let _refused = exchange(&server, &code, VERIFIER).await.expect(400);
     let _session = exchange(&server, &code, CHALLENGE).await.expect(200);
@@ -141,7 +141,7 @@ async fn concurrent_exchanges_succeed_once() {
     let (server, email) = (server().await, fresh("ada"));
     let id = confirmed(&server, &email).await;
     let before = session(&server, &email).await;
-    let hash = asked(&server, "/recover", &email, &json!({})).await;
+    let hash = mailed_hash(&server, "/recover", &email, &json!({})).await;
     let code = code_of(&open(&server, "recovery", &hash, "").await);
     let tries = (0..32).map(|_| {
         let (server, code) = (Arc::clone(&server), code.clone());
@@ -166,10 +166,10 @@ async fn concurrent_exchanges_succeed_once() {
 async fn newest_mail_wins_and_its_code_can_be_typed() {
     let (server, email) = (server().await, fresh("ada"));
     let id = confirmed(&server, &email).await;
-    let first = asked(&server, "/recover", &email, &json!({})).await;
+    let first = mailed_hash(&server, "/recover", &email, &json!({})).await;
     let other = "a".repeat(64);
     let second =
-        asked(&server, "/otp", &email, &json!({ "code_challenge": other, "code_challenge_method": "plain" }))
+        mailed_hash(&server, "/otp", &email, &json!({ "code_challenge": other, "code_challenge_method": "plain" }))
             .await;
     let gone = location(&open(&server, "recovery", &first, "").await);
     assert_eq!(pairs(&gone, '?')["error_code"], "otp_expired");
@@ -179,9 +179,9 @@ async fn newest_mail_wins_and_its_code_can_be_typed() {
     assert_eq!(claims(text(&body, "/access_token"))["amr"][0]["method"], "magiclink");
 
     // Typing the code or posting the hash signs in without an exchange.
-    let hash = asked(&server, "/otp", &email, &json!({})).await;
+    let hash = mailed_hash(&server, "/otp", &email, &json!({})).await;
     let _session = verify_hash(&server, "magiclink", &hash).await.expect(200);
-    let _asked = post(
+    let _sent = post(
         &server,
         "/otp",
         &json!({ "email": email, "code_challenge": other, "code_challenge_method": "s256" }),
@@ -192,7 +192,7 @@ async fn newest_mail_wins_and_its_code_can_be_typed() {
     let _session = verify_code(&server, "email", &email, &typed).await.expect(200);
 
     // The link's flow was cleaned up meanwhile.
-    let hash = asked(&server, "/otp", &email, &json!({})).await;
+    let hash = mailed_hash(&server, "/otp", &email, &json!({})).await;
     let _rows = server.sql(&format!("delete from auth.flow_state where user_id = '{id}'")).await;
     let there = location(&open(&server, "magiclink", &hash, "").await);
     let told = pairs(&there, '#');
@@ -208,7 +208,7 @@ async fn opened_link_is_void_after_account_changes() {
         let email = fresh("ada");
         let id = confirmed(&server, &email).await;
         let own = session(&server, &email).await;
-        let hash = asked(&server, "/recover", &email, &json!({})).await;
+        let hash = mailed_hash(&server, "/recover", &email, &json!({})).await;
         let code = code_of(&open(&server, "recovery", &hash, "").await);
         let token = text(&own, "/access_token");
         match change {
@@ -217,7 +217,7 @@ async fn opened_link_is_void_after_account_changes() {
             }
             "address" => {
                 let new = fresh("new");
-                let _asked = put_user(&server, token, &json!({ "email": new })).await.expect(200);
+                let _sent = put_user(&server, token, &json!({ "email": new })).await.expect(200);
                 for address in [&email, &new] {
                     let hash = server.mailbox().wait_for(address).await.token_hash();
                     let _opened = open(&server, "email_change", &hash, "").await;

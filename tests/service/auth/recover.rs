@@ -167,16 +167,16 @@ async fn link_uses_an_allowed_redirect() {
         .start()
         .await;
     let _id = member(&server, "ada@example.org").await;
-    for (asked, given) in [
+    for (requested, used) in [
         ("https://a.example.net/reset", "https://a.example.net/reset"),
         ("https://evil.example.com/reset", "https://app.example.org"),
         ("", "https://app.example.org"),
     ] {
         let _rows = server.sql("update auth.users set recovery_sent_at = null").await;
-        let path = format!("/recover?redirect_to={asked}");
+        let path = format!("/recover?redirect_to={requested}");
         let _sent = post(&server, &path, &json!({ "email": "ada@example.org" })).await.expect(200);
         let link = server.mailbox().wait_for("ada@example.org").await.link();
-        assert!(link.ends_with(&format!("&redirect_to={given}")), "{asked}: {link}");
+        assert!(link.ends_with(&format!("&redirect_to={used}")), "{requested}: {link}");
     }
 }
 

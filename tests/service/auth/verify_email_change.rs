@@ -15,7 +15,7 @@ struct Change {
 }
 
 /// A user who has requested another address.
-async fn asked(server: &Basalt) -> Change {
+async fn request_change(server: &Basalt) -> Change {
     let (old, new) = (fresh("old"), fresh("new"));
     let id = confirmed(server, &old).await;
     let token = text(&session(server, &old).await, "/access_token").to_owned();
@@ -45,7 +45,7 @@ async fn assert_changed(server: &Basalt, change: &Change, user: &Value) {
 async fn both_addresses_confirm_in_any_order() {
     let server = server().await;
     for order in [["old", "new"], ["new", "old"]] {
-        let change = asked(&server).await;
+        let change = request_change(&server).await;
         let [first, second] = order.map(|side| if side == "old" { &change.old } else { &change.new });
         let hash = server.mailbox().wait_for(first).await.token_hash();
         let there = location(&open(&server, "email_change", &hash, "https://a.example.org/x").await);
@@ -67,7 +67,7 @@ async fn both_addresses_confirm_in_any_order() {
 #[tokio::test]
 async fn typed_codes_and_posted_hashes_confirm_too() {
     let server = server().await;
-    let change = asked(&server).await;
+    let change = request_change(&server).await;
     let (old, new) =
         (server.mailbox().wait_for(&change.old).await, server.mailbox().wait_for(&change.new).await);
     // Each code belongs to its address.
@@ -85,7 +85,7 @@ async fn typed_codes_and_posted_hashes_confirm_too() {
 #[tokio::test]
 async fn newer_request_voids_earlier_consent() {
     let server = server().await;
-    let change = asked(&server).await;
+    let change = request_change(&server).await;
     let old = server.mailbox().wait_for(&change.old).await;
     let _half = verify_hash(&server, "email_change", &old.token_hash()).await.expect(200);
     let third = fresh("third");
@@ -100,7 +100,7 @@ async fn newer_request_voids_earlier_consent() {
 #[tokio::test]
 async fn autoconfirm_still_requires_both_links() {
     let server = redeeming().config("auth.mailer_autoconfirm", "true").start().await;
-    let change = asked(&server).await;
+    let change = request_change(&server).await;
     let (old, new) =
         (server.mailbox().wait_for(&change.old).await, server.mailbox().wait_for(&change.new).await);
     let half = verify_hash(&server, "email_change", &new.token_hash()).await.expect(200).json();
@@ -112,7 +112,7 @@ async fn autoconfirm_still_requires_both_links() {
 #[tokio::test]
 async fn without_secure_change_new_address_suffices() {
     let server = redeeming().config("auth.mailer_secure_email_change_enabled", "false").start().await;
-    let change = asked(&server).await;
+    let change = request_change(&server).await;
     assert_eq!(server.mailbox().mails(&change.old).await.len(), 0);
     let hash = server.mailbox().wait_for(&change.new).await.token_hash();
     let body = verify_hash(&server, "email_change", &hash).await.expect(200).json();
@@ -122,7 +122,7 @@ async fn without_secure_change_new_address_suffices() {
 #[tokio::test]
 async fn rejects_an_address_taken_meanwhile() {
     let server = redeeming().config("auth.mailer_secure_email_change_enabled", "false").start().await;
-    let change = asked(&server).await;
+    let change = request_change(&server).await;
     let hash = server.mailbox().wait_for(&change.new).await.token_hash();
     let _other = confirmed(&server, &change.new).await;
     assert_error(
@@ -143,7 +143,7 @@ async fn rejects_an_address_taken_meanwhile() {
 #[tokio::test]
 async fn change_voids_links_to_the_old_address() {
     let server = redeeming().config("auth.mailer_secure_email_change_enabled", "false").start().await;
-    let change = asked(&server).await;
+    let change = request_change(&server).await;
     let recovery = link(&server, "recovery", &change.old).await;
     let hash = server.mailbox().wait_for(&change.new).await.token_hash();
     let _session = verify_hash(&server, "email_change", &hash).await.expect(200);

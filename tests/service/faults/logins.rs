@@ -87,7 +87,7 @@ async fn rejected_login_causes_503_until_accepted_again() {
         ),
     ] {
         // Count from before the change: a pool may open a connection at any time after it.
-        let output = server.log().len();
+        let start = server.log().len();
         // Existing connections stay open, so the server stays ready.
         apply(&own, change).await;
         read.clone().send().await.expect(200);
@@ -105,8 +105,8 @@ async fn rejected_login_causes_503_until_accepted_again() {
             assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
         }
         // Logged once per login, not per request.
-        let told = server.log().into_iter().skip(output).filter(|line| line.raw.contains(remedy)).count();
-        assert_eq!(told, refused.len(), "{reason}");
+        let logged = server.log().into_iter().skip(start).filter(|line| line.raw.contains(remedy)).count();
+        assert_eq!(logged, refused.len(), "{reason}");
         apply(&own, back).await;
         until_ready_without(&server, &[]).await;
         read.clone().send().await.expect(200);
@@ -180,10 +180,10 @@ async fn start_in_vain(server: &Basalt) -> String {
     command.args(["serve", "--port", &server.port().to_string()]);
     let begun = Instant::now();
     let output: Output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(begun.elapsed() < Duration::from_secs(90), "{:?}", begun.elapsed());
-    said
+    stderr
 }
 
 #[tokio::test]

@@ -92,14 +92,14 @@ async fn secret_key_from_a_browser_is_rejected() {
     const MESSAGE: &str = "Forbidden use of secret API key in browser";
     let server = Basalt::start().await;
     for key in [server.secret_key(), server.service_key()] {
-        let asked = format!("/realtime/v1/websocket?apikey={key}&vsn=2.0.0");
-        let response = server.try_websocket_with(&asked, &BROWSER).await.unwrap_err();
+        let url = format!("/realtime/v1/websocket?apikey={key}&vsn=2.0.0");
+        let response = server.try_websocket_with(&url, &BROWSER).await.unwrap_err();
         assert_eq!((response.status.as_u16(), response.json()), (401, json!({ "error": MESSAGE })));
         let by_header = [BROWSER[0], ("x-api-key", key)];
         let response = server.try_websocket_with("/realtime/v1/websocket", &by_header).await.unwrap_err();
         assert_eq!(response.status.as_u16(), 401);
         // Accepted from a server.
-        let mut socket = server.try_websocket_with(&asked, &[("user-agent", "node")]).await.unwrap();
+        let mut socket = server.try_websocket_with(&url, &[("user-agent", "node")]).await.unwrap();
         join_plain(&mut socket, "1", "realtime:a").await;
     }
     let mut socket = server.try_websocket_with(&path(&server, "2.0.0"), &BROWSER).await.unwrap();
@@ -119,6 +119,6 @@ async fn secret_key_from_a_browser_is_rejected() {
     drop(server);
 
     let lenient = Basalt::builder().config("server.secret_keys_in_browsers", "true").start().await;
-    let asked = format!("/realtime/v1/websocket?apikey={}", lenient.secret_key());
-    assert!(lenient.try_websocket_with(&asked, &BROWSER).await.is_ok());
+    let url = format!("/realtime/v1/websocket?apikey={}", lenient.secret_key());
+    assert!(lenient.try_websocket_with(&url, &BROWSER).await.is_ok());
 }

@@ -82,12 +82,12 @@ async fn pieces_become_one_object() {
     assert_eq!(created.header("tus-resumable"), "1.0.0");
     assert!(created.header("upload-expires").ends_with(" GMT"));
     let path = path(&server, &created);
-    let asked = head(&server, &owner, &path).send().await.expect(200);
-    assert_eq!(asked.header("upload-offset"), "0");
-    assert_eq!(asked.header("upload-length"), "11");
-    assert_eq!(asked.header("cache-control"), "no-store");
+    let upload = head(&server, &owner, &path).send().await.expect(200);
+    assert_eq!(upload.header("upload-offset"), "0");
+    assert_eq!(upload.header("upload-length"), "11");
+    assert_eq!(upload.header("cache-control"), "no-store");
     let echoed = metadata(&given).replace(&STANDARD.encode("60"), &STANDARD.encode("max-age=60"));
-    assert_eq!(asked.header("upload-metadata"), echoed);
+    assert_eq!(upload.header("upload-metadata"), echoed);
 
     for (offset, piece) in [(0, "hello"), (5, " "), (6, "wor")] {
         let taken = patch(&server, &owner, &path, offset, piece).send().await.expect(204);
@@ -109,8 +109,8 @@ async fn pieces_become_one_object() {
     let row = "select owner_id || ' ' || user_metadata::text from storage.objects";
     assert_eq!(server.database().value(row).await, format!("{OWNER} {{\"a\": 1}}"));
     // A client that missed the last response can repeat the request.
-    let asked = head(&server, &owner, &path).send().await.expect(200);
-    assert_eq!(asked.header("upload-offset"), "11");
+    let upload = head(&server, &owner, &path).send().await.expect(200);
+    assert_eq!(upload.header("upload-offset"), "11");
     let ended = tus(request(&server, Method::DELETE, &path).bearer(&owner)).header("x-upsert", "true");
     assert_eq!(shown(&ended.send().await), "400 Cannot terminate an already completed upload");
     assert_eq!(server.database().count("storage.tus_upload_parts").await, 0);
@@ -465,13 +465,13 @@ async fn options_works_and_location_uses_the_public_url() {
     let created = create(&server, server.service_key(), "k", 1).send().await.expect(201);
     let location = created.header("location");
     assert!(location.starts_with("https://files.example.org/storage/v1/upload/resumable/"), "{location}");
-    let asked = request(&server, Method::OPTIONS, ROOT).send().await.expect(204);
-    assert_eq!(asked.header("tus-version"), "1.0.0");
+    let upload = request(&server, Method::OPTIONS, ROOT).send().await.expect(204);
+    assert_eq!(upload.header("tus-version"), "1.0.0");
     assert_eq!(
-        asked.header("tus-extension"),
+        upload.header("tus-extension"),
         "creation,creation-with-upload,creation-defer-length,termination,expiration"
     );
-    assert_ne!(asked.header("tus-max-size"), "");
+    assert_ne!(upload.header("tus-max-size"), "");
     let preflight = request(&server, Method::OPTIONS, ROOT)
         .header("origin", "https://app.example.org")
         .header("access-control-request-method", "PATCH")
