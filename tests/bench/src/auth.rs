@@ -90,10 +90,10 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
             refreshes.push((connections, measured(server, measuring).await?));
         }
         for connections in REST_CONNECTIONS {
-            let asked = Rc::new(Workload::List.requests("/rest/v1", AcceptEncoding::Browser));
+            let requests = Rc::new(Workload::List.requests("/rest/v1", AcceptEncoding::Browser));
             let ask = || {
                 let count = usize::from(connections);
-                http::load(basalt.port, Rc::clone(&asked), 200, count, Until::Time(time))
+                http::load(basalt.port, Rc::clone(&requests), 200, count, Until::Time(time))
             };
             rest.push((connections, false, measured(server, ask()).await?));
             let (alone, burst) = tokio::join!(measured(server, ask()), load());

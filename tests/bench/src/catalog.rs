@@ -174,8 +174,8 @@ async fn reload(basalt: &Basalt, time: Duration) -> Result<Loads> {
     let mut now = before;
     while Instant::now() < end {
         database.batch_execute("notify pgrst, 'reload schema'").await?;
-        let asked = now;
-        while now.count <= asked.count {
+        let start = now;
+        while now.count <= start.count {
             if Instant::now() > end + Duration::from_secs(60) {
                 bail!("the schema is not reloaded");
             }

@@ -183,9 +183,9 @@ async fn calls(
                     let own = requests.iter().skip(first).step_by(connections.into());
                     for request in std::iter::repeat_n(own, times).flatten() {
                         let start = Instant::now();
-                        let answered = connection.exchange(request).await?;
-                        if answered != status {
-                            bail!("{}", connection.answer());
+                        let actual = connection.exchange(request).await?;
+                        if actual != status {
+                            bail!("{}", connection.response());
                         }
                         taken.record(u64::try_from(start.elapsed().as_nanos())?)?;
                     }

@@ -137,7 +137,7 @@ impl Connection {
     }
 
     /// The last response.
-    pub(crate) fn answer(&self) -> std::borrow::Cow<'_, str> {
+    pub(crate) fn response(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.buffer)
     }
 
@@ -170,9 +170,9 @@ impl Connection {
 }
 
 /// The status, once the response is complete.
-fn complete(answer: &[u8]) -> Result<Option<u16>> {
-    let Some(end) = find(answer, b"\r\n\r\n") else { return Ok(None) };
-    let (head, body) = answer.split_at(end + 4);
+fn complete(response: &[u8]) -> Result<Option<u16>> {
+    let Some(end) = find(response, b"\r\n\r\n") else { return Ok(None) };
+    let (head, body) = response.split_at(end + 4);
     let head = std::str::from_utf8(head).context("a header is not text")?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).context("no status line")?;
     let header = |name: &str| {

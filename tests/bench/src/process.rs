@@ -45,9 +45,9 @@ impl Running {
             return;
         }
         // Asked first: a server stops its PostgreSQL in order. The shell's `kill`, since std can only kill outright.
-        let asked = Command::new("sh").args(["-c", &format!("kill -TERM {}", self.child.id())]).status();
+        let sent = Command::new("sh").args(["-c", &format!("kill -TERM {}", self.child.id())]).status();
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
-        while asked.is_ok() && std::time::Instant::now() < deadline {
+        while sent.is_ok() && std::time::Instant::now() < deadline {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }

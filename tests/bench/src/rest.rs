@@ -227,10 +227,10 @@ async fn measure(
 async fn check(workload: Workload, contender: &Contender) -> Result<()> {
     let requests = workload.requests(contender.prefix, AcceptEncoding::None);
     let first = requests.first().context("no request")?;
-    let (status, answer) = http::once(contender.port, first).await?;
-    let missing = workload.expected().iter().find(|(text, count)| answer.matches(text).count() != *count);
+    let (status, response) = http::once(contender.port, first).await?;
+    let missing = workload.expected().iter().find(|(text, count)| response.matches(text).count() != *count);
     if status != workload.status() || missing.is_some() {
-        bail!("a response with status {status} and without {missing:?}:\n{answer}");
+        bail!("a response with status {status} and without {missing:?}:\n{response}");
     }
     Ok(())
 }

@@ -87,8 +87,8 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     for request in
         [requests::make_bucket(), requests::upload("large", &large), requests::upload("small", &small)]
     {
-        let (status, answer) = http::once(basalt.port, &request).await?;
-        ensure!(status == 200, "status {status}: {answer}");
+        let (status, response) = http::once(basalt.port, &request).await?;
+        ensure!(status == 200, "status {status}: {response}");
     }
     let nginx = Nginx::start(&folder).await?;
     match &nginx {

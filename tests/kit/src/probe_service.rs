@@ -180,7 +180,7 @@ impl ProbeServer {
     /// If the upgrade is rejected.
     pub async fn websocket(&self) -> WebSocket {
         let opened = WebSocket::open(self.url("/socket"), http::HeaderMap::new()).await;
-        opened.unwrap_or_else(|answer| panic!("{} {}", answer.status, answer.text()))
+        opened.unwrap_or_else(|response| panic!("{} {}", response.status, response.text()))
     }
 
     /// The number of open connections. Below the limit, the listener holds one permit for the next connection.
@@ -236,7 +236,7 @@ fn service(deadline: Duration, streams: bool, tracker: &TaskTracker) -> Service 
         .route("/original", any(original))
         .route("/large", get(|| async { Json(json!({ "text": "basalt ".repeat(1000) })) }))
         .route("/hang", post(|_body: Body| std::future::pending::<()>()))
-        .route("/panic", get(|| async { panic!("as asked") as StatusCode }))
+        .route("/panic", get(|| async { panic!("on request") as StatusCode }))
         .route("/socket", get(socket))
         .route("/own/cors", options(own_cors).get(own_cors))
         .fallback(any(|| async { StatusCode::NOT_FOUND }))
@@ -374,8 +374,8 @@ async fn socket(State(tracker): State<TaskTracker>, mut request: Request) -> Res
 async fn talk(upgraded: Upgraded, draining: &tokio_util::sync::CancellationToken) {
     let mut socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, None).await;
     loop {
-        let heard = tokio::select! {
-            heard = socket.next() => heard,
+        let received = tokio::select! {
+            received = socket.next() => received,
             () = draining.cancelled() => {
                 let frame = CloseFrame { code: CloseCode::Restart, reason: "".into() };
                 let _gone = socket.close(Some(frame)).await;
@@ -384,7 +384,7 @@ async fn talk(upgraded: Upgraded, draining: &tokio_util::sync::CancellationToken
                 return;
             }
         };
-        match heard {
+        match received {
             Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
                 if socket.send(message).await.is_err() {
                     return;

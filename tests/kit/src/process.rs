@@ -48,7 +48,7 @@ pub(crate) fn configure<'a>(
 /// The output of a command that must succeed.
 pub(crate) fn succeeded(what: &str, output: io::Result<Output>) -> Output {
     let output = output.unwrap_or_else(|error| panic!("{what}: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{what} failed ({}):\n{said}", output.status);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what} failed ({}):\n{stderr}", output.status);
     output
 }

@@ -227,8 +227,8 @@ impl Basalt {
     ) -> Response {
         let deadline = Instant::now() + limit;
         loop {
-            let answer = request.clone().try_send().await;
-            match answer {
+            let response = request.clone().try_send().await;
+            match response {
                 Ok(response) if wanted(&response) => return response,
                 other => assert!(Instant::now() < deadline, "still {other:?}"),
             }

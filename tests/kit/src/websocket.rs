@@ -47,7 +47,7 @@ impl Basalt {
     /// # Panics
     /// If the server rejects it; use [`try_websocket`](Self::try_websocket) if that is expected.
     pub async fn websocket(&self, path: &str) -> WebSocket {
-        let refused = |answer: Response| panic!("{path}: {} {}", answer.status, answer.text());
+        let refused = |response: Response| panic!("{path}: {} {}", response.status, response.text());
         self.try_websocket(path).await.unwrap_or_else(refused)
     }
 
@@ -90,10 +90,10 @@ impl WebSocket {
             let mut request = url.into_client_request().expect("a WebSocket URL");
             request.headers_mut().extend(headers);
             let opening = timeout(LIMIT, client_async(request, stream)).await;
-            match opening.expect("the server answers within a minute") {
+            match opening.expect("the server responds within a minute") {
                 Ok((socket, _)) => Ok(Self(socket)),
-                Err(Error::Http(answer)) => {
-                    let (head, body) = answer.into_parts();
+                Err(Error::Http(response)) => {
+                    let (head, body) = response.into_parts();
                     let body = body.unwrap_or_default().into();
                     Err(Response { status: head.status, headers: head.headers, body })
                 }
@@ -172,14 +172,14 @@ mod tests {
         let server = tokio::spawn(async move {
             let mut socket = accept_async(listener.accept().await.unwrap().0).await.unwrap();
             socket.send(Wire::Ping(Bytes::new())).await.unwrap();
-            let mut heard = Vec::new();
+            let mut received = Vec::new();
             while let Some(Ok(message)) = socket.next().await {
                 if message.is_text() || message.is_binary() {
                     socket.send(message.clone()).await.unwrap();
                 }
-                heard.push(message);
+                received.push(message);
             }
-            heard
+            received
         });
         let mut socket = WebSocket::open(url, HeaderMap::new()).await.unwrap();
         socket.send("hello").await;
@@ -189,8 +189,8 @@ mod tests {
         socket.close().await;
         assert_eq!(socket.next().await, Message::Close { code: 1000, reason: String::new() });
         assert_eq!(socket.next().await, Message::Broken);
-        let heard = server.await.unwrap();
-        assert!(heard.iter().any(Wire::is_pong) && heard.iter().any(Wire::is_close), "{heard:?}");
+        let received = server.await.unwrap();
+        assert!(received.iter().any(Wire::is_pong) && received.iter().any(Wire::is_close), "{received:?}");
     }
 
     #[tokio::test]

@@ -159,7 +159,7 @@ async fn old_address_is_notified_if_enabled() {
     assert_eq!(server.mailbox().mails("ada@example.org").await.len(), 0);
     let link = server.mailbox().wait_for("new@example.org").await.link_path();
     let _redirect = server.get(&link).send().await.expect(303);
-    let told = server.mailbox().wait_for("ada@example.org").await;
-    assert_eq!(told.subject, "Your email address was changed");
+    let notice = server.mailbox().wait_for("ada@example.org").await;
+    assert_eq!(notice.subject, "Your email address was changed");
     assert_eq!(get_user(&server, &token).await.expect(200).json()["email"], "new@example.org");
 }

@@ -195,9 +195,9 @@ async fn newest_mail_wins_and_its_code_can_be_typed() {
     let hash = mailed_hash(&server, "/otp", &email, &json!({})).await;
     let _rows = server.sql(&format!("delete from auth.flow_state where user_id = '{id}'")).await;
     let there = location(&open(&server, "magiclink", &hash, "").await);
-    let told = pairs(&there, '#');
-    assert_eq!(told["error_code"], "flow_state_not_found");
-    assert!(!told.contains_key("error"), "{there}");
+    let parameters = pairs(&there, '#');
+    assert_eq!(parameters["error_code"], "flow_state_not_found");
+    assert!(!parameters.contains_key("error"), "{there}");
 }
 
 /// An authorization code must not survive the owner's countermeasures.

@@ -201,7 +201,7 @@ async fn imported_v1_tokens_are_upgraded() {
         .await;
     let second = next(&server, "wx3k9q2m5a7b").await;
     an_hour_passes(&server).await;
-    assert_eq!(next(&server, "wx3k9q2m5a7b").await, second, "a lost answer is recovered");
+    assert_eq!(next(&server, "wx3k9q2m5a7b").await, second, "a lost response is recovered");
     let _third = next(&server, &second).await;
     an_hour_passes(&server).await;
     assert_error(

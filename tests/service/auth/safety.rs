@@ -29,7 +29,7 @@ async fn sign_in_does_equal_work_for_every_account() {
         )
         .await;
     server.database().log_statements().await;
-    let mut told = Vec::new();
+    let mut runs = Vec::new();
     let mut before = server.database().executed().await.len();
     for who in ["ada", "unknown", "empty", "none", "odd"] {
         let computed = hashes(&server).await;
@@ -38,10 +38,10 @@ async fn sign_in_does_equal_work_for_every_account() {
         // One comparison, with the stored hash or a dummy of equal cost, in one queue slot.
         assert_eq!(hashes(&server).await - computed, 1, "{who}");
         let executed = server.database().executed().await;
-        told.push(executed[before..].to_vec());
+        runs.push(executed[before..].to_vec());
         before = executed.len();
     }
-    assert!(told.iter().all(|statements| *statements == told[0]), "{told:#?}");
+    assert!(runs.iter().all(|statements| *statements == runs[0]), "{runs:#?}");
     // Only the correct password gets a specific error.
     let _rows = server.sql("update auth.users set email_confirmed_at = null").await;
     assert_error(
@@ -172,7 +172,7 @@ async fn api_roles_cannot_read_our_tables() {
         assert_eq!(readable, [[None::<String>; 1]; 0], "{role}");
     }
     let seen = server.database().admin_sql("select public.readable('supabase_admin')").await;
-    assert!(seen.len() > 25, "the question is answered at all: {seen:?}");
+    assert!(seen.len() > 25, "supabase_admin can read them: {seen:?}");
     for schema in ["auth", "basalt"] {
         for (table, key) in [("users", server.anon_key()), ("api_keys", server.service_key())] {
             let read = server.get(&format!("/rest/v1/{table}")).apikey(key).header("accept-profile", schema);

@@ -111,7 +111,7 @@ async fn assert_samples_alike(samples: usize, name: &str, requests: &[Kind]) {
             times[index].push(took(requests[index].1(sample)).await);
         }
     }
-    let mut told = Vec::new();
+    let mut misjudged = Vec::new();
     for (index, (kind, _)) in requests.iter().enumerate() {
         let mut sorted = times[index].clone();
         sorted.sort_unstable();
@@ -120,10 +120,10 @@ async fn assert_samples_alike(samples: usize, name: &str, requests: &[Kind]) {
         let line = format!("{name}: {kind}: median {median:?}, AUC against {} {auc:.3}", requests[0].0);
         report(&line);
         if (auc - 0.5).abs() > chance(samples) {
-            told.push(line);
+            misjudged.push(line);
         }
     }
-    assert!(told.is_empty(), "{told:?}");
+    assert!(misjudged.is_empty(), "{misjudged:?}");
 }
 
 fn sign_ins(server: &Basalt) -> Vec<Kind> {

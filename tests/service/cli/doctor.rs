@@ -386,8 +386,8 @@ async fn migrations_of_another_tool_fail() {
             .env("BASALT_SERVER_STATE_DIR", state);
         command.output().unwrap()
     };
-    let said = String::from_utf8(start(&[]).stderr).unwrap();
-    assert!(said.contains("migrations/0001_plans.sql") && said.contains("supabase db push"), "{said}");
+    let stderr = String::from_utf8(start(&[]).stderr).unwrap();
+    assert!(stderr.contains("migrations/0001_plans.sql") && stderr.contains("supabase db push"), "{stderr}");
     let output = start(&["--adopt"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let (_, report) = doctor(dir.path(), &settings, None).await;

@@ -146,8 +146,8 @@ async fn signing_keys_are_rotated_and_revoked() {
     );
 
     basalt(&server, &["keys", "revoke", &first, "--yes"]).ok();
-    let asked = server.get("/auth/v1/user").apikey(server.anon_key()).bearer(&by_first);
-    let refused = server.until(SOON, &asked, |response| response.status.as_u16() == 403).await;
+    let request = server.get("/auth/v1/user").apikey(server.anon_key()).bearer(&by_first);
+    let refused = server.until(SOON, &request, |response| response.status.as_u16() == 403).await;
     assert_eq!(refused.json()["error_code"], "bad_jwt");
     assert_eq!(user(&by_second).await, 200);
     let rest = server.get("/rest/v1/").apikey(server.anon_key()).bearer(&by_first).send().await;

@@ -103,8 +103,8 @@ async fn lost_jwt_secret_prevents_the_start_unless_configured() {
     let mut without = stored_secrets(&server);
     without.as_object_mut().unwrap().remove("jwt_secret").unwrap();
     fs::write(&file, without.to_string()).unwrap();
-    let said = refusal(&server, &["serve"]).await;
-    assert!(said.contains("another jwt secret") && said.contains("`basalt secrets reset`"), "{said}");
+    let stderr = refusal(&server, &["serve"]).await;
+    assert!(stderr.contains("another jwt secret") && stderr.contains("`basalt secrets reset`"), "{stderr}");
     let configured = server
         .same_settings()
         .args(["migrate"])
@@ -112,8 +112,8 @@ async fn lost_jwt_secret_prevents_the_start_unless_configured() {
         .output()
         .unwrap();
     assert!(configured.status.success(), "{}", String::from_utf8_lossy(&configured.stderr));
-    let said = refusal(&server, &["serve"]).await;
-    assert!(said.contains("another jwt secret"), "{said}");
+    let stderr = refusal(&server, &["serve"]).await;
+    assert!(stderr.contains("another jwt secret"), "{stderr}");
     let report = printed(&server, &["secrets", "reset"]).await;
     assert!(report.contains("API keys") && !report.contains("set them again"), "{report}");
     server.start_again().await;

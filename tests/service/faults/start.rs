@@ -20,12 +20,12 @@ fn refusal(project: &Path, arguments: &[&str], settings: &[(&str, &str)]) -> Str
         .envs(settings.iter().copied())
         .output()
         .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(begun.elapsed() < Duration::from_secs(60));
-    assert!(said.lines().any(|line| line.starts_with("basalt: ")), "{said}");
-    assert!(!said.contains("panicked"), "{said}");
-    said
+    assert!(stderr.lines().any(|line| line.starts_with("basalt: ")), "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    stderr
 }
 
 fn free_port() -> u16 {
@@ -96,9 +96,9 @@ async fn full_disk_is_named() {
         return;
     }
     let unmount = Unmount(&state);
-    let said = refusal(folder.path(), &[], &[("BASALT_DATABASE_BIN_DIR", &bin_dir().await)]);
+    let stderr = refusal(folder.path(), &[], &[("BASALT_DATABASE_BIN_DIR", &bin_dir().await)]);
     drop(unmount);
-    assert!(said.contains("the disk is full") && said.contains("free some space"), "{said}");
+    assert!(stderr.contains("the disk is full") && stderr.contains("free some space"), "{stderr}");
 }
 
 struct Unmount<'a>(&'a Path);
@@ -154,10 +154,10 @@ async fn database_of_a_newer_release_is_rejected_unchanged() {
             .env("BASALT_DATABASE_URL", database.url())
             .output()
             .unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{command}: {said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{command}: {stderr}");
         for expected in ["newer release", "auth/9001_from_the_future", "crystal/0001_new_service", "backup"] {
-            assert!(said.contains(expected), "{command}: {said}");
+            assert!(stderr.contains(expected), "{command}: {stderr}");
         }
     }
     assert_eq!(database.value(state).await, before);

@@ -157,7 +157,7 @@ async fn replace_repeatedly(times: u32) {
     };
     let (counts, ()) = tokio::join!(clients, changes);
     let repeated = metric(&server, "basalt_transactions_repeated_total{reason=\"catalog\"}").await;
-    println!("{} answers, all right; {repeated} requests met a change", counts.iter().sum::<u32>());
+    println!("{} correct responses; {repeated} requests met a change", counts.iter().sum::<u32>());
 }
 
 /// Changes a database setting and terminates its sessions.
@@ -283,7 +283,7 @@ async fn deadlocked_read_is_retried_and_write_is_not() {
              end $$;
              select pg_advisory_xact_lock(1); commit",
         );
-        let asked = async {
+        let delayed = async {
             while server.database().value("select count(*) from pg_locks where locktype = 'advisory'").await
                 == "0"
             {
@@ -291,7 +291,7 @@ async fn deadlocked_read_is_retried_and_write_is_not() {
             }
             request.send().await
         };
-        let (_rows, response) = tokio::join!(other, asked);
+        let (_rows, response) = tokio::join!(other, delayed);
         assert_eq!(response.status, status, "{}", response.text());
         let body = response.json();
         assert_eq!(if status == 200 { &body } else { &body["code"] }, &expected);

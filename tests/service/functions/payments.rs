@@ -441,7 +441,7 @@ async fn user_deleted_during_checkout_gets_no_payment_page() {
             let waits = request.head.starts_with(begun);
             if waits { Reply::Once(Arc::clone(&stripe_event), Box::new(act)) } else { act }
         });
-        let asked = tokio::spawn(
+        let pending = tokio::spawn(
             call(&server, "create-checkout-session", Some(&user), &json!({"priceId": PRICE})).send(),
         );
         while stripe.requests(begun).is_empty() {
@@ -459,7 +459,7 @@ async fn user_deleted_during_checkout_gets_no_payment_page() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         held.notify_one();
-        assert_eq!(shown(&asked.await.unwrap()), (401, failure("Not authenticated")), "{path}");
+        assert_eq!(shown(&pending.await.unwrap()), (401, failure("Not authenticated")), "{path}");
     }
     assert_eq!(stripe.requests("POST /v1/checkout/sessions/cs_test_1/expire").len(), 1);
     assert_eq!(stripe.requests("POST /v1/checkout/sessions ").len(), 1);

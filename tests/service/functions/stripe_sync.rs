@@ -77,17 +77,17 @@ async fn stripe_sync_fetches_undelivered_events() {
     assert_eq!((&again["events"], &again["changed"]), (&json!(0), &json!(0)), "{again}");
     assert_eq!(server.database().value(written).await, before);
 
-    let said = String::from_utf8(sync(&server, &[]).stdout).unwrap();
-    assert!(said.contains("2 subscriptions compared, 0 updated"), "{said}");
+    let stdout = String::from_utf8(sync(&server, &[]).stdout).unwrap();
+    assert!(stdout.contains("2 subscriptions compared, 0 updated"), "{stdout}");
     let mut without_key = server.same_settings();
     let without_key =
         without_key.env_remove("BASALT_STRIPE_SECRET_KEY").args(["stripe", "sync"]).output().unwrap();
-    let said = String::from_utf8(without_key.stderr).unwrap();
-    assert!(!without_key.status.success() && said.contains("no Stripe key is configured"), "{said}");
+    let stderr = String::from_utf8(without_key.stderr).unwrap();
+    assert!(!without_key.status.success() && stderr.contains("no Stripe key is configured"), "{stderr}");
 
     let busy = json!({"path": "/v1/events", "status": 429, "times": 10});
     server.stripe_double().control(Method::POST, "faults").json(&busy).send().await.expect(200);
     let refused = sync(&server, &[]);
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(!refused.status.success() && said.contains("Stripe is busy"), "{said}");
+    let stderr = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && stderr.contains("Stripe is busy"), "{stderr}");
 }

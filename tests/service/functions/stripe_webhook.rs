@@ -135,8 +135,8 @@ async fn event_is_applied_once_before_the_response() {
     );
     let repeat = json!({"received": true, "id": "evt_1", "status": "processed", "duplicate": true});
     assert_eq!(shown(&deliver(&server, &created).await), (200, repeat));
-    let asked = stripe.requests("GET /v1/subscriptions/sub_1").len();
-    assert_eq!(asked, 1);
+    let fetches = stripe.requests("GET /v1/subscriptions/sub_1").len();
+    assert_eq!(fetches, 1);
     let request = stripe.requests("GET /v1/subscriptions/sub_1").remove(0);
     assert_eq!(request.header("stripe-version"), "2026-09-30.endive");
     assert_eq!(request.header("authorization"), "Bearer sk_test_a_key_of_the_tests");
@@ -404,8 +404,8 @@ async fn shuffled(lives: usize) {
     assert_eq!(server.database().count("public.user_subscriptions").await, i64::try_from(lives).unwrap());
 }
 
-/// Sends sixteen at a time; each status must be one of `answers`.
-async fn send_all(server: &Basalt, events: &[Value], responses: &[u16]) {
+/// Sends sixteen at a time; each status must be one of `allowed`.
+async fn send_all(server: &Basalt, events: &[Value], allowed: &[u16]) {
     for batch in events.chunks(16) {
         let sent = batch
             .iter()
@@ -413,7 +413,7 @@ async fn send_all(server: &Basalt, events: &[Value], responses: &[u16]) {
             .collect::<Vec<_>>();
         for response in sent {
             let response = response.await.unwrap();
-            assert!(responses.contains(&response.status.as_u16()), "{} {}", response.status, response.text());
+            assert!(allowed.contains(&response.status.as_u16()), "{} {}", response.status, response.text());
         }
     }
 }
@@ -453,9 +453,9 @@ async fn burst_of_events_is_stored_quickly_and_processed_once() {
         assert!(Instant::now() < deadline, "events are not processed");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let asked = stripe.requests("GET /v1/subscriptions/sub_1").len();
-    eprintln!("{asked} requests to Stripe");
-    assert!(asked < BURST / 2, "{asked} fetches: waiting events should share one");
+    let fetches = stripe.requests("GET /v1/subscriptions/sub_1").len();
+    eprintln!("{fetches} requests to Stripe");
+    assert!(fetches < BURST / 2, "{fetches} fetches: waiting events should share one");
     assert_eq!(server.database().value("select max(attempts)::text from public.webhook_events").await, "1");
     assert_eq!(server.database().count("public.user_subscriptions").await, 1);
 }

@@ -167,25 +167,25 @@ async fn four_servers_on_one_database_follow_their_variables() {
 
     let settings =
         async |server: &Server| server.request(Method::GET, "/settings").send().await.expect(200).json();
-    let told: Vec<Value> = [
+    let settings: Vec<Value> = [
         settings(&confirming).await,
         settings(&symmetric).await,
         settings(&closed).await,
         settings(&asymmetric).await,
     ]
     .iter()
-    .map(|told| {
+    .map(|settings| {
         json!([
-            told["disable_signup"],
-            told["mailer_autoconfirm"],
-            told["external"]["email"],
-            told["external"]["phone"],
-            told["external"]["anonymous_users"]
+            settings["disable_signup"],
+            settings["mailer_autoconfirm"],
+            settings["external"]["email"],
+            settings["external"]["phone"],
+            settings["external"]["anonymous_users"]
         ])
     })
     .collect();
     assert_eq!(
-        told,
+        settings,
         [
             json!([false, false, true, true, false]),
             json!([false, true, true, false, true]),

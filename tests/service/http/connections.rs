@@ -145,20 +145,20 @@ fn scope() -> Scope {
 /// Whether a pool connection is encrypted.
 async fn is_encrypted(database: Database) -> Result<String, SessionError> {
     let sessions = Sessions::new(database, PoolConfig::new("test", 1), TaskTracker::new());
-    let asked: Statement =
+    let statement: Statement =
         Sql::text("select ssl::text from pg_catalog.pg_stat_ssl where pid = pg_catalog.pg_backend_pid()")
             .into();
     // Twice: the second time with a prepared statement.
-    let _first = sessions.run(scope(), vec![asked.clone()]).await?;
-    let responses = sessions.run(scope(), vec![asked]).await?;
+    let _first = sessions.run(scope(), vec![statement.clone()]).await?;
+    let responses = sessions.run(scope(), vec![statement]).await?;
     Ok(responses.concat().first().and_then(|row| row.text(0)).unwrap_or_default().to_owned())
 }
 
 /// Whether a replication connection that has streamed a change is encrypted.
 async fn streamed(from: Database, database: &TestDatabase) -> String {
     let mut replication = Replication::connect(&from, 1 << 20).await.unwrap();
-    let asked = "select ssl::text from pg_catalog.pg_stat_ssl where pid = pg_catalog.pg_backend_pid()";
-    let rows = replication.query(asked).await.unwrap();
+    let statement = "select ssl::text from pg_catalog.pg_stat_ssl where pid = pg_catalog.pg_backend_pid()";
+    let rows = replication.query(statement).await.unwrap();
     let is_encrypted = rows.first().and_then(|row| row.text(0)).unwrap().to_owned();
     database
         .sql("drop table if exists streamed; create table streamed (id int primary key, text text)")

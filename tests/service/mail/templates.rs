@@ -154,13 +154,13 @@ fn syntax_error_in_template_fails_at_start() {
         .output()
         .unwrap();
     assert!(!output.status.success());
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     for fault in [
         "auth.mailer_templates_invite is not a template: line 2: {{ if }} without {{ end }}",
         "auth.mailer_templates_recovery names",
         "auth.mailer_subjects_recovery is not a template: line 1: {{ without }}",
         "auth.mailer_templates_magic_link is not a template: line 1: values inside <script> are not supported",
     ] {
-        assert!(said.contains(fault), "{fault} in {said}");
+        assert!(stderr.contains(fault), "{fault} in {stderr}");
     }
 }

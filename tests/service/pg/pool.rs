@@ -112,8 +112,8 @@ async fn stale_statement_fails_once_in_a_service_pool() {
     let pool = pool(database.config());
     let ask = async || {
         let tx = pool.begin(within(5_000)).await.unwrap();
-        let asked = tx.query("select * from items", &[]).await.map(drop);
-        tx.finish(asked).await
+        let result = tx.query("select * from items", &[]).await.map(drop);
+        tx.finish(result).await
     };
     ask().await.unwrap();
     database.sql("alter table items alter column name type varchar(20)").await;

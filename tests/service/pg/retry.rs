@@ -16,8 +16,8 @@ async fn stale_statement_is_retried_once() {
     let step = "insert into items (id) select coalesce(max(id), 0) + 1 from items returning items.*";
     fixture.sessions.run(scope(Access::ReadWrite), vec![statement(step)]).await.unwrap();
     fixture.database.sql("alter table items add column added int").await;
-    let answers = fixture.sessions.run(scope(Access::ReadWrite), vec![statement(step)]).await.unwrap();
-    assert_eq!(answers[0][0].len(), 3);
+    let results = fixture.sessions.run(scope(Access::ReadWrite), vec![statement(step)]).await.unwrap();
+    assert_eq!(results[0][0].len(), 3);
     assert_eq!(fixture.database.count("items").await, 2);
 }
 
@@ -64,8 +64,8 @@ async fn catalog_change_is_retried_and_applied_once() {
     fixture.sessions.run(scope(Access::ReadWrite), add_flaky(3, "XX000")).await.unwrap();
     assert_eq!((fixture.database.count("items").await, tries(&fixture).await), (1, 4));
     // Also with a check before the end, which has not run yet.
-    let checked = fixture.sessions.run_checked(scope(Access::ReadWrite), add_flaky(3, "XX000"), |answers| {
-        if answers[0].len() == 1 { End::Rollback } else { End::Commit }
+    let checked = fixture.sessions.run_checked(scope(Access::ReadWrite), add_flaky(3, "XX000"), |results| {
+        if results[0].len() == 1 { End::Rollback } else { End::Commit }
     });
     checked.await.unwrap();
     assert_eq!((fixture.database.count("items").await, tries(&fixture).await), (1, 4));
@@ -104,10 +104,10 @@ async fn failure_after_the_check_is_not_retried_without_it() {
     for code_raised in ["XX000", "26000"] {
         fixture.database.sql(&trigger(code_raised)).await;
         let checks = Arc::new(AtomicU32::new(0));
-        let asked = Arc::clone(&checks);
+        let counter = Arc::clone(&checks);
         let step = vec![insert(1)];
         let result = fixture.sessions.run_checked(scope(Access::ReadWrite), step, move |_| {
-            asked.fetch_add(1, Ordering::Relaxed);
+            counter.fetch_add(1, Ordering::Relaxed);
             End::Commit
         });
         assert_eq!(code(result.await), code_raised);

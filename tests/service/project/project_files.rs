@@ -29,12 +29,12 @@ async fn files_are_applied_once_in_order_as_postgres() {
         ),
         ("seed.sql", "insert into t values (1);"),
     ]);
-    let mut heard = Vec::new();
-    let report = project.migrate(&mut client, &SEED, |line| heard.push(line.to_owned())).await.unwrap();
+    let mut lines = Vec::new();
+    let report = project.migrate(&mut client, &SEED, |line| lines.push(line.to_owned())).await.unwrap();
     assert_eq!(report.migrations, ["migrations/0001_t.sql", "migrations/0002_more.sql"]);
     assert!(report.seeded);
     assert_eq!(
-        heard,
+        lines,
         [
             "applying migrations/0001_t.sql",
             "applying migrations/0002_more.sql",

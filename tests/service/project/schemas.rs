@@ -110,9 +110,9 @@ async fn broadcast_changes_includes_old_and_new() {
         )
         .await
         .unwrap();
-    let told = "select event || ' ' || (payload - 'id') from realtime.messages order by inserted_at";
+    let events = "select event || ' ' || (payload - 'id') from realtime.messages order by inserted_at";
     assert_eq!(
-        values(&client, told).await,
+        values(&client, events).await,
         [
             r#"INSERT {"table": "t", "record": {"v": "a", "id": 1}, "schema": "public", "operation": "INSERT", "old_record": null}"#,
             r#"UPDATE {"table": "t", "record": {"v": "b", "id": 1}, "schema": "public", "operation": "UPDATE", "old_record": {"v": "a", "id": 1}}"#,

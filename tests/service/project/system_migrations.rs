@@ -210,7 +210,7 @@ async fn layout_sets_default_privileges() {
 #[tokio::test]
 async fn ddl_notifies_except_for_temporary_tables() {
     let (database, client) = support::database().await;
-    let (listener, mut heard) = support::listen(&database.url(), "pgrst").await;
+    let (listener, mut notifications) = support::listen(&database.url(), "pgrst").await;
     // The `end` payload marks the end: anything not received before it was not sent.
     for (sql, expected) in [
         ("create table public.x ()", vec!["reload schema", "end"]),
@@ -225,7 +225,7 @@ async fn ddl_notifies_except_for_temporary_tables() {
         client.batch_execute(&format!("begin; {sql}; notify pgrst, 'end'; commit")).await.unwrap();
         let mut payloads = Vec::new();
         while payloads.last().is_none_or(|last| last != "end") {
-            payloads.push(heard.recv().await.unwrap());
+            payloads.push(notifications.recv().await.unwrap());
         }
         assert_eq!(payloads, expected, "{sql}");
     }

@@ -40,7 +40,7 @@ async fn server_stop_closes_sockets_with_1012() {
     old.send(json!({ "topic": "phoenix", "event": "heartbeat", "payload": {}, "ref": "9" }).to_string())
         .await;
     let response = json!({ "topic": "phoenix", "event": "phx_reply", "payload": { "status": "ok", "response": {} }, "ref": "9" });
-    let Message::Text(text) = old.next().await else { panic!("no answer") };
+    let Message::Text(text) = old.next().await else { panic!("no reply") };
     assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), response);
     server.stop().await;
     for socket in [&mut new, &mut old] {

@@ -367,7 +367,7 @@ async fn bodies(attack: &mut Attack<'_>) {
     }
     // Response headers set by a function go to the client and never back to PostgreSQL.
     attack
-        .at("call: answer's headers", PAYLOADS, |a, p| {
+        .at("call: response headers", PAYLOADS, |a, p| {
             let headers = json!([{"x-told": header(p)}]).to_string();
             a.request(Method::POST, "/rpc/respond").json(&json!({"headers": headers, "status": "200"}))
         })

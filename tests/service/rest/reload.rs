@@ -24,12 +24,12 @@ async fn new_tables_functions_and_relationships_appear() {
         )
         .await;
     let request = anon(&server, Method::GET, "/later?select=id,clients(name)");
-    let answer = server.until(SOON, &request, |response| response.status == 200).await;
-    assert_eq!(answer.json(), json!([{"id": 1, "clients": {"name": "Globex"}}]));
+    let response = server.until(SOON, &request, |response| response.status == 200).await;
+    assert_eq!(response.json(), json!([{"id": 1, "clients": {"name": "Globex"}}]));
     let _done = server.sql("drop table later").await;
     let gone = anon(&server, Method::GET, "/later");
-    let answer = server.until(SOON, &gone, |response| response.json()["code"] == "PGRST205").await;
-    assert_eq!(answer.status, 404);
+    let response = server.until(SOON, &gone, |response| response.json()["code"] == "PGRST205").await;
+    assert_eq!(response.status, 404);
 }
 
 #[tokio::test]
@@ -61,10 +61,10 @@ async fn stored_settings_apply_after_a_reload() {
     let _done = server.sql(&setting).await;
     let _done = server.sql("notify pgrst, 'reload config'").await;
     let request = anon(&server, Method::GET, "/clients");
-    let answer = server
+    let response = server
         .until(SOON, &request, |response| response.json().as_array().is_some_and(|rows| rows.len() == 1))
         .await;
-    assert_eq!(answer.header("content-range"), "0-0/*");
+    assert_eq!(response.header("content-range"), "0-0/*");
 }
 
 #[tokio::test]

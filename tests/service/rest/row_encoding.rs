@@ -94,10 +94,10 @@ impl Fixture {
     /// PostgreSQL's and our encoding of a query's rows.
     async fn both(&self, settings: &[(&'static str, &str)], query: &str) -> (String, Option<String>) {
         let aggregate = format!("select coalesce(json_agg(r), '[]')::text from ({query}) as r");
-        let mut answers =
+        let mut results =
             self.ask(settings, &[(aggregate, Vec::new()), (query.to_owned(), Vec::new())]).await;
-        let theirs = answers[0][0].text(0).unwrap().to_owned();
-        let ours = to_json(answers.swap_remove(1), &self.types, Frame::Array);
+        let theirs = results[0][0].text(0).unwrap().to_owned();
+        let ours = to_json(results.swap_remove(1), &self.types, Frame::Array);
         (theirs, ours.map(|json| String::from_utf8(json.to_vec()).unwrap()))
     }
 

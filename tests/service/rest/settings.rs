@@ -357,8 +357,8 @@ async fn system_schemas_cannot_be_exposed() {
             .env("BASALT_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/x")
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && said.contains(&format!("must not expose {schema}")), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && stderr.contains(&format!("must not expose {schema}")), "{stderr}");
     }
 }
 

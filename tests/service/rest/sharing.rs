@@ -82,9 +82,9 @@ async fn full_queue_of_a_client_returns_503() {
         let (response, ()) = tokio::join!(queued, release);
         response.expect(200);
     };
-    let (answers, ()) = tokio::join!(join_all(reads), other);
+    let (results, ()) = tokio::join!(join_all(reads), other);
     let (served, refused): (Vec<_>, Vec<_>) =
-        answers.into_iter().partition(|response| response.status == 200);
+        results.into_iter().partition(|response| response.status == 200);
     assert_eq!((served.len(), refused.len()), (BOUND + 1, BEYOND));
     for response in refused {
         assert_eq!((response.status.as_u16(), response.json()["code"].as_str()), (503, Some("53000")));

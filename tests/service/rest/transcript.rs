@@ -58,15 +58,15 @@ pub(crate) async fn replay(server: &Basalt, transcript: &str) {
     let mut differences = String::new();
     for entry in &entries {
         let response = summary(&entry.to(server).send().await, &entry.response);
-        let fits = |(answered, expected): (&String, &&str)| match expected.strip_suffix('…') {
-            Some(beginning) => answered.starts_with(beginning),
-            None => answered == expected,
+        let fits = |(actual, expected): (&String, &&str)| match expected.strip_suffix('…') {
+            Some(beginning) => actual.starts_with(beginning),
+            None => actual == expected,
         };
         if response.len() != entry.response.len() || !response.iter().zip(&entry.response).all(fits) {
-            let (expected, answered) = (entry.response.join("\n    < "), response.join("\n    < "));
+            let (expected, actual) = (entry.response.join("\n    < "), response.join("\n    < "));
             writeln!(
                 differences,
-                "line {}: {}\n  expected\n    < {expected}\n  answered\n    < {answered}",
+                "line {}: {}\n  expected\n    < {expected}\n  actual\n    < {actual}",
                 entry.line, entry.request
             )
             .unwrap();
@@ -145,17 +145,17 @@ fn first_line(response: &Response) -> String {
 /// `CODE MESSAGE (DETAILS) [HINT]`, if the text is an error of the service.
 fn error(text: &str) -> Option<String> {
     let error: serde_json::Value = serde_json::from_str(text).ok()?;
-    let mut told = format!("{} {}", error.get("code")?.as_str()?, error.get("message")?.as_str()?);
+    let mut line = format!("{} {}", error.get("code")?.as_str()?, error.get("message")?.as_str()?);
     let details = &error["details"];
     if let Some(text) = details.as_str() {
-        write!(told, " ({text})").unwrap();
+        write!(line, " ({text})").unwrap();
     } else if !details.is_null() {
-        write!(told, " ({details})").unwrap();
+        write!(line, " ({details})").unwrap();
     }
     if let Some(hint) = error["hint"].as_str() {
-        write!(told, " [{hint}]").unwrap();
+        write!(line, " [{hint}]").unwrap();
     }
-    Some(told)
+    Some(line)
 }
 
 fn header(response: &Response, name: &str) -> String {

@@ -34,11 +34,11 @@ pub(super) async fn sign_up(port: u16, count: u16) -> Result<Vec<Person>> {
         let email = format!("bench{number}@example.org");
         let body =
             format!(r#"{{"email":"{email}","password":"{PASSWORD}","data":{{"organization_name":"Acme"}}}}"#);
-        let (status, answer) = http::once(port, &post(&key, "/signup", &body)).await?;
+        let (status, response) = http::once(port, &post(&key, "/signup", &body)).await?;
         if status != 200 {
-            bail!("sign-up: {answer}");
+            bail!("sign-up: {response}");
         }
-        let refresh_token = refresh_token(&answer).context("no refresh token after sign-up")?.to_owned();
+        let refresh_token = refresh_token(&response).context("no refresh token after sign-up")?.to_owned();
         people.push(Person { email, refresh_token });
     }
     Ok(people)
@@ -101,12 +101,12 @@ async fn refresh_until(
             return Ok(times);
         }
         let status = connection.exchange(&request).await?;
-        let answer = connection.answer();
+        let response = connection.response();
         if status != 200 {
-            bail!("refresh: {answer}");
+            bail!("refresh: {response}");
         }
         times.record(u64::try_from(start.elapsed().as_nanos())?)?;
-        let next = refresh_token(&answer).context("no refresh token")?;
+        let next = refresh_token(&response).context("no refresh token")?;
         // A session that does not rotate would be cheaper.
         if next == token.borrow().as_str() {
             bail!("the refresh token did not change");
@@ -115,6 +115,6 @@ async fn refresh_until(
     }
 }
 
-fn refresh_token(answer: &str) -> Option<&str> {
-    answer.split_once(r#""refresh_token":""#)?.1.split('"').next()
+fn refresh_token(response: &str) -> Option<&str> {
+    response.split_once(r#""refresh_token":""#)?.1.split('"').next()
 }

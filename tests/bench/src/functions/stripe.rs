@@ -95,11 +95,11 @@ async fn serve(mut stream: TcpStream, fetches: Arc<AtomicU64>) {
             };
             bytes.drain(..length);
             let body = object.to_string();
-            let answer = format!(
+            let response = format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
                 body.len()
             );
-            if stream.write_all(answer.as_bytes()).await.is_err() {
+            if stream.write_all(response.as_bytes()).await.is_err() {
                 return;
             }
         }

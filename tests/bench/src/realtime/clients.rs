@@ -38,7 +38,7 @@ impl Socket {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             ensure!(head.len() < 8192, "the response head does not end");
-            head.push(stream.read_u8().await.context("the answer's head")?);
+            head.push(stream.read_u8().await.context("the reply's head")?);
         }
         ensure!(head.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&head));
         Ok(Self { stream, buffer: Vec::new() })
@@ -46,25 +46,25 @@ impl Socket {
 
     pub(crate) async fn join(&mut self, topic: &str) -> Result<()> {
         self.send(1, format!("[\"1\",\"1\",\"{topic}\",\"phx_join\",{{}}]").as_bytes()).await?;
-        let mut answer = Vec::new();
-        let each = |frame: &[u8]| answer.extend_from_slice(frame);
-        ensure!(self.read(each).await? == 1, "one answer to a join");
-        let answer = String::from_utf8_lossy(&answer);
-        ensure!(answer.contains("\"status\":\"ok\""), "{answer}");
+        let mut reply = Vec::new();
+        let each = |frame: &[u8]| reply.extend_from_slice(frame);
+        ensure!(self.read(each).await? == 1, "one reply to a join");
+        let reply = String::from_utf8_lossy(&reply);
+        ensure!(reply.contains("\"status\":\"ok\""), "{reply}");
         Ok(())
     }
 
     /// Joins a channel with row changes, and waits until the subscription is active.
     pub(crate) async fn watch(&mut self, payload: &str) -> Result<()> {
         self.send(1, format!("[\"1\",\"1\",\"{TOPIC}\",\"phx_join\",{payload}]").as_bytes()).await?;
-        let mut answer = Vec::new();
+        let mut reply = Vec::new();
         loop {
-            self.read(|frame| answer.extend_from_slice(frame)).await?;
-            let told = String::from_utf8_lossy(&answer);
-            if told.contains("Subscribed to PostgreSQL") {
+            self.read(|frame| reply.extend_from_slice(frame)).await?;
+            let reply = String::from_utf8_lossy(&reply);
+            if reply.contains("Subscribed to PostgreSQL") {
                 return Ok(());
             }
-            ensure!(!told.contains("\"status\":\"error\""), "{told}");
+            ensure!(!reply.contains("\"status\":\"error\""), "{reply}");
         }
     }
 

@@ -113,10 +113,10 @@ async fn bulk_inserts(contenders: &[Contender], database: &Client) -> Result<Val
     let rows = f64::from(BULK_ROWS * BULKS);
     for contender in contenders {
         let request = workload::bulk_insert(contender.prefix, &body);
-        let (status, answer) = http::once(contender.port, &request).await?;
+        let (status, response) = http::once(contender.port, &request).await?;
         if status != 201 {
             // A peer may reject it; Basalt must not.
-            ensure!(contender.name != super::sample::BASALT, "bulk insert: status {status}: {answer}");
+            ensure!(contender.name != super::sample::BASALT, "bulk insert: status {status}: {response}");
             rates.insert(contender.name.to_owned(), json!({"status": status, "rows_per_second": null}));
             continue;
         }
@@ -150,7 +150,7 @@ async fn bulk_inserts(contenders: &[Contender], database: &Client) -> Result<Val
     Ok(figures)
 }
 
-/// 100,000 rows in one answer, beside COPY of the same rows as JSON.
+/// 100,000 rows in one response, beside COPY of the same rows as JSON.
 async fn long_reads(contenders: &[Contender], database: &Client) -> Result<Value> {
     let mut seconds = serde_json::Map::new();
     for contender in contenders {
@@ -160,9 +160,9 @@ async fn long_reads(contenders: &[Contender], database: &Client) -> Result<Value
         let before = process::resident_bytes(contender.pid);
         for _ in 0..LONG_READS {
             let start = Instant::now();
-            let (status, answer) = http::once(contender.port, &request).await?;
+            let (status, response) = http::once(contender.port, &request).await?;
             times.push(start.elapsed().as_secs_f64());
-            let rows = answer.matches("\"place\":").count();
+            let rows = response.matches("\"place\":").count();
             ensure!(
                 status == 200 && rows == usize::try_from(READINGS)?,
                 "{rows} rows with status {status} of {}",
@@ -203,17 +203,17 @@ async fn long_body(contenders: &[Contender], database: &Client) -> Result<Value>
         process::forget_peak(contender.pid);
         let before = process::resident_bytes(contender.pid);
         let start = Instant::now();
-        let answered = tokio::time::timeout(Duration::from_secs(120), http::once(contender.port, &request))
+        let result = tokio::time::timeout(Duration::from_secs(120), http::once(contender.port, &request))
             .await
             .context("the long body took more than two minutes")?;
         let took = start.elapsed().as_secs_f64();
         let extra = process::peak_bytes(contender.pid).saturating_sub(before);
         // A peer may reject it or close the connection; Basalt must not.
-        let status = match answered {
-            Ok((status, answer)) => {
+        let status = match result {
+            Ok((status, response)) => {
                 ensure!(
                     status == 201 || contender.name != super::sample::BASALT,
-                    "status {status}: {answer}"
+                    "status {status}: {response}"
                 );
                 Some(status)
             }

@@ -102,6 +102,6 @@ async fn upload(port: u16, client: usize, piece: Rc<[u8]>) -> Result<()> {
         connection.send(&piece).await?;
     }
     let status = connection.receive().await?;
-    ensure!(status == 200, "a large upload: status {status}: {}", connection.answer());
+    ensure!(status == 200, "a large upload: status {status}: {}", connection.response());
     Ok(())
 }

@@ -23,8 +23,8 @@ const CACHED: u64 = 2_000;
 /// Milliseconds of variants that no one has asked for before, and of one that everyone asks for. One connection.
 pub(super) async fn run(basalt: &Basalt) -> Result<Value> {
     let photograph = photograph()?;
-    let (status, answer) = http::once(basalt.port, &requests::upload("photograph", &photograph)).await?;
-    ensure!(status == 200, "status {status}: {answer}");
+    let (status, response) = http::once(basalt.port, &requests::upload("photograph", &photograph)).await?;
+    ensure!(status == 200, "status {status}: {response}");
     let variant = |width: u32| {
         let path = format!("/storage/v1/render/image/public/{BUCKET}");
         requests::download(&path, &format!("photograph?width={width}&format=webp"))

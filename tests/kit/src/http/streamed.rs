@@ -112,23 +112,23 @@ mod tests {
             receive.recv().await.map(|chunk| (Ok(chunk), receive))
         });
         send.send("first".into()).await.unwrap();
-        let mut answer = Request::new(Method::POST, echo_url().await).stream(body).await.unwrap();
+        let mut response = Request::new(Method::POST, echo_url().await).stream(body).await.unwrap();
         // The second chunk is sent only after the first has come back, so neither side buffers the whole body.
-        assert_eq!(answer.chunk().await.unwrap().unwrap(), "first");
+        assert_eq!(response.chunk().await.unwrap().unwrap(), "first");
         send.send("second".into()).await.unwrap();
-        assert_eq!(answer.chunk().await.unwrap().unwrap(), "second");
+        assert_eq!(response.chunk().await.unwrap().unwrap(), "second");
         drop(send);
-        assert_eq!(answer.chunk().await, Ok(None));
+        assert_eq!(response.chunk().await, Ok(None));
     }
 
     #[tokio::test]
     async fn failing_body_aborts_the_request() {
         let pieces = [Ok(Bytes::from("first")), Err(io::Error::other("the disk is gone"))];
         let request = Request::new(Method::POST, echo_url().await);
-        let answer = match request.stream(stream::iter(pieces)).await {
-            Ok(answer) => answer.whole().await.map(drop),
+        let response = match request.stream(stream::iter(pieces)).await {
+            Ok(response) => response.whole().await.map(drop),
             Err(error) => Err(error),
         };
-        assert!(answer.is_err());
+        assert!(response.is_err());
     }
 }

@@ -97,7 +97,7 @@ impl Basalt {
         // For the reaper, in case this process is killed.
         let pid_file = self.state_dir.with_file_name("server.pid");
         fs::write(pid_file, child.id().to_string()).expect("the server's folder can be written");
-        let log = Log::read(child.stderr.take().expect("it was asked for"));
+        let log = Log::read(child.stderr.take().expect("stderr is piped"));
         self.running = Some(Running { child, log });
         self.wait_until_ready().await;
     }
@@ -109,7 +109,7 @@ impl Basalt {
                 || self.settings.get("server.prefix").is_some_and(String::is_empty));
         loop {
             if let Some(running) = &mut self.running
-                && let Some(status) = running.child.try_wait().expect("a child of ours can be asked")
+                && let Some(status) = running.child.try_wait().expect("the child can be waited for")
             {
                 running.log.finish();
                 let text = running.log.text();
@@ -120,7 +120,7 @@ impl Basalt {
             let is_ready = if alone_at_root {
                 self.log().iter().any(|line| line.message == "ready")
             } else {
-                self.get("/ready").try_send().await.is_ok_and(|answer| answer.status == 200)
+                self.get("/ready").try_send().await.is_ok_and(|response| response.status == 200)
             };
             if is_ready {
                 return;
@@ -174,7 +174,7 @@ async fn end(mut running: Running, expected: &[String]) -> Vec<String> {
     }
     let deadline = Instant::now() + STOP_LIMIT;
     let status = loop {
-        match running.child.try_wait().expect("a child of ours can be asked") {
+        match running.child.try_wait().expect("the child can be waited for") {
             Some(status) => break Some(status),
             None if Instant::now() > deadline => break None,
             None => sleep(POLL).await,

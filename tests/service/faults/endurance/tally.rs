@@ -105,7 +105,7 @@ impl Tally {
                 }
                 format!("{kind}: {} {}", response.status, response.text())
             }
-            Err(error) => format!("{kind}: no answer: {error}"),
+            Err(error) => format!("{kind}: no response: {error}"),
         };
         self.complain(complaint);
         Verdict::Wrong
@@ -198,7 +198,7 @@ impl Drop for Tally {
                 kind.slowest.as_secs_f64()
             );
         }
-        println!("  {:>7}  wrong answers", counts.wrong);
+        println!("  {:>7}  wrong responses", counts.wrong);
         for finding in &counts.findings {
             println!("  {finding}");
         }
