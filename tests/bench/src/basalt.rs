@@ -104,7 +104,7 @@ impl Basalt {
         Ok(())
     }
 
-    /// Finds out its version, and where its socket lies: all three contenders take the same way to it.
+    /// Reads its version and socket path: all three contenders connect through the socket.
     async fn ask_database(&mut self) -> Result<()> {
         let (client, connection) = self
             .login("127.0.0.1", "supabase_admin")

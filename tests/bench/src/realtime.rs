@@ -31,7 +31,7 @@ pub(crate) struct Options {
     /// Changes in one transaction, one measurement for each number.
     #[arg(long, value_delimiter = ',', default_value = "1,10,100")]
     per_transaction: Vec<u32>,
-    /// Changes per second of a last measurement under row-level security, whatever the server makes of them; 0 leaves it out.
+    /// Changes per second offered in a last measurement under row-level security, even if the server cannot keep up; 0 skips it.
     #[arg(long, default_value_t = 300)]
     offered: u32,
     /// Sockets that receive broadcasts; 0 leaves them out.

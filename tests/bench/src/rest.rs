@@ -63,7 +63,7 @@ const POOLS: u16 = 100;
 const SHAPES: [(&str, pgbench::Shape); 2] =
     [(sample::PGBENCH, pgbench::Shape::Postgrest), (sample::LEAN, pgbench::Shape::Lean)];
 
-/// A server that answers the same requests on the same database.
+/// A server for the same requests on the same database.
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
     pub(crate) port: u16,

@@ -161,7 +161,7 @@ async fn exhausted_connections_cause_503_until_freed() {
     // A start retries for a while, then reports the reason.
     server.stop().await;
     let taken = fill(&own).await;
-    let output = start_in_vain(&server).await;
+    let output = failed_start(&server).await;
     assert!(output.contains("has no free connection; raise max_connections"), "{output}");
     let free = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -174,8 +174,8 @@ async fn exhausted_connections_cause_503_until_freed() {
     own.stop().await;
 }
 
-/// The output of a start that must fail.
-async fn start_in_vain(server: &Basalt) -> String {
+/// Starts a server that must fail; returns its stderr.
+async fn failed_start(server: &Basalt) -> String {
     let mut command: Command = server.same_settings();
     command.args(["serve", "--port", &server.port().to_string()]);
     let begun = Instant::now();
@@ -193,7 +193,7 @@ async fn start_rejected_by_pg_hba_names_the_remedy() {
     let mut server = own.server(project.path(), &[]).await;
     server.stop().await;
     own.admit("host all supabase_admin all reject").await;
-    let output = start_in_vain(&server).await;
+    let output = failed_start(&server).await;
     assert!(output.contains("rejects the login (pg_hba.conf rejects connection"), "{output}");
     assert!(output.contains("let a line of the server's pg_hba.conf admit this user"), "{output}");
     own.admit_no_longer().await;

@@ -1,4 +1,4 @@
-//! Realtime subscribers during faults. Like the app, they read everything after joining, apply changes, and rejoin when told to.
+//! Realtime subscribers during faults. Like the app, they read everything after joining, apply changes, and rejoin when the server asks them to.
 //! In the end their state equals the stored rows, and no change arrives twice within one subscription.
 
 use std::collections::BTreeSet;

@@ -20,7 +20,7 @@ use crate::token;
 const ROOM: u16 = 100;
 /// Connections that write: commits of several go to disk together.
 const WRITERS: usize = 4;
-/// Changes under way while the server is asked for all it has; at least two transactions.
+/// Changes in flight while the throughput is measured; at least two transactions.
 const IN_FLIGHT: u32 = 16;
 /// Changes before each measurement, to warm plans and buffers.
 const WARM_UP: Duration = Duration::from_secs(1);

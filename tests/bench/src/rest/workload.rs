@@ -266,7 +266,7 @@ pub(crate) const RESPONSE_SETTINGS: &str = "nullif(current_setting('response.hea
      nullif(current_setting('response.status', true), '') as response_status";
 const NOT_COUNTED: &str = "null::bigint";
 
-/// A read as PostgREST asks for it: one row with everything in it.
+/// The statement as PostgREST writes it: one row with everything in it.
 fn page(count: &str, total: &str, source: &str) -> String {
     format!(
         "with pgrst_source as ({source}){count} select {total} as total_result_set, count(_postgrest_t) as page_total, \

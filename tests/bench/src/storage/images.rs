@@ -20,7 +20,7 @@ const HEIGHT: u32 = 3000;
 const VARIANTS: u32 = 20;
 const CACHED: u64 = 2_000;
 
-/// Milliseconds of variants that no one has asked for before, and of one that everyone asks for. One connection.
+/// Milliseconds of new variants and of a cached one, on one connection.
 pub(super) async fn run(basalt: &Basalt) -> Result<Value> {
     let photograph = photograph()?;
     let (status, response) = http::once(basalt.port, &requests::upload("photograph", &photograph)).await?;
