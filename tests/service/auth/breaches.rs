@@ -63,7 +63,7 @@ async fn rejects_breached_password_and_sends_five_digits() {
     let requests = ranges.requests();
     assert_eq!(requests.len(), 2, "the range is cached: {requests:?}");
     assert!(requests[0].starts_with(&format!("GET /range/{PREFIX} HTTP/1.1\r\n")), "{requests:?}");
-    assert!(requests[0].contains("add-padding: true\r\n"));
+    assert!(requests[0].contains("\r\nadd-padding: true"));
     assert!(
         requests.iter().all(|head| !head.contains("214943") && !head.contains("password1")),
         "{requests:?}"

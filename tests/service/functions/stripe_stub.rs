@@ -77,8 +77,8 @@ pub(super) async fn add_plan(server: &Basalt, price: &str, active: bool) {
 }
 
 fn respond(objects: &Objects, request: &StubRequest) -> Reply {
-    let mut expected = request.head.split(' ');
-    let (method, target) = (expected.next().unwrap_or_default(), expected.next().unwrap_or_default());
+    let mut parts = request.head.split(' ');
+    let (method, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     // Resend uses the same stub, without `/v1`.
     let path = target.strip_prefix("/v1/").or_else(|| target.strip_prefix('/')).unwrap_or_default();
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
