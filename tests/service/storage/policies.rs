@@ -63,10 +63,10 @@ use Body::{Bytes, EmptyJson, FromTo, Prefixes};
 
 /// Sends `METHOD /path`, or `METHOD /path x-upsert`, to the storage service.
 async fn send(server: &Basalt, token: &str, call: &str, body: Body) -> Response {
-    let mut expected = call.split_whitespace();
-    let (method, path) = (expected.next().unwrap(), expected.next().unwrap());
+    let mut parts = call.split_whitespace();
+    let (method, path) = (parts.next().unwrap(), parts.next().unwrap());
     let mut request: Request = request(server, method.parse().unwrap(), path).bearer(token);
-    if expected.next() == Some("x-upsert") {
+    if parts.next() == Some("x-upsert") {
         request = request.header("x-upsert", "true");
     }
     let request = match body {
