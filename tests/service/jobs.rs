@@ -1,4 +1,4 @@
-//! `core::jobs` on two kinds of tables: one deletes rows when they are done (storage), one keeps rows with their outcome
+//! `pg::jobs` on two kinds of tables: one deletes rows when they are done (storage), one keeps rows with their outcome
 //! (Stripe events).
 
 #![expect(clippy::unwrap_used, reason = "helpers fail a test as the tests do")]

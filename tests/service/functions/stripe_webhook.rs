@@ -27,8 +27,7 @@ async fn seen(server: &Basalt, user: &User) -> Value {
 
 async fn start() -> (StripeStub, Basalt, User) {
     let stripe = StripeStub::start().await;
-    let server =
-        server(&stripe).expect_log("a Stripe event").expect_log("two subscriptions").start().await;
+    let server = server(&stripe).expect_log("a Stripe event").expect_log("two subscriptions").start().await;
     add_plan(&server, PRICE, true).await;
     let user = server.sign_up("ada@example.org").await;
     (stripe, server, user)
