@@ -168,9 +168,13 @@ async fn newest_mail_wins_and_its_code_can_be_typed() {
     let id = confirmed(&server, &email).await;
     let first = mailed_hash(&server, "/recover", &email, &json!({})).await;
     let other = "a".repeat(64);
-    let second =
-        mailed_hash(&server, "/otp", &email, &json!({ "code_challenge": other, "code_challenge_method": "plain" }))
-            .await;
+    let second = mailed_hash(
+        &server,
+        "/otp",
+        &email,
+        &json!({ "code_challenge": other, "code_challenge_method": "plain" }),
+    )
+    .await;
     let gone = location(&open(&server, "recovery", &first, "").await);
     assert_eq!(pairs(&gone, '?')["error_code"], "otp_expired");
     // Recovery and magic link share a code, so a link of either type continues the newest flow.

@@ -111,7 +111,11 @@ async fn responses_stay_correct_under_all_faults() {
         is_slow.then(|| "the slowest response is too slow".to_owned()),
     );
     let complaints = tally.complaints();
-    assert!(complaints.is_empty() && tally.wrong() == 0, "{} wrong responses; {complaints:#?}", tally.wrong());
+    assert!(
+        complaints.is_empty() && tally.wrong() == 0,
+        "{} wrong responses; {complaints:#?}",
+        tally.wrong()
+    );
 }
 
 /// Checks that every acknowledged write is stored once and completely.

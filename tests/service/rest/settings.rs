@@ -358,7 +358,10 @@ async fn system_schemas_cannot_be_exposed() {
             .output()
             .unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && stderr.contains(&format!("must not expose {schema}")), "{stderr}");
+        assert!(
+            !output.status.success() && stderr.contains(&format!("must not expose {schema}")),
+            "{stderr}"
+        );
     }
 }
 
