@@ -1,5 +1,5 @@
-//! Private channels: what a caller may do is what the policies of `realtime.messages` say (realtime.md 3.9). They are asked
-//! in transactions that are rolled back, on a pool of their own.
+//! Private channels: the policies of `realtime.messages` decide what a caller may do (realtime.md 3.9). They
+//! are evaluated in transactions that are rolled back, on a separate pool.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -16,16 +16,16 @@ use tokio::time::{Instant, timeout};
 
 use crate::token::Token;
 
-/// Longest time of one question.
+/// Time limit of one evaluation.
 const LIMIT: Duration = Duration::from_secs(5);
-/// Longest time of a renewal, the wait for its turn included.
+/// Time limit of a lease renewal, including the wait for a permit.
 const RENEWAL_LIMIT: Duration = Duration::from_secs(10);
-/// Renewals that run at a time. Joins and first writes keep the rest of the pool.
+/// Concurrent lease renewals; the rest of the pool is left to joins and first writes.
 const RENEWALS: usize = 3;
 const STATEMENT_TIMEOUT: &str = "4s";
 const SEARCH_PATH: &str = "public, extensions";
 
-/// What policies are written on.
+/// Value of the column `extension`, which policies test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extension {
     Broadcast,
@@ -49,7 +49,7 @@ pub(crate) struct Readable {
 }
 
 impl Readable {
-    /// Of public channels.
+    /// Permissions of public channels.
     pub(crate) const ALL: Self = Self { broadcast: true, presence: true };
 
     pub(crate) const fn is_nothing(self) -> bool {
@@ -57,16 +57,16 @@ impl Readable {
     }
 }
 
-/// Why a question has no answer.
+/// Why policies could not be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AskError {
     /// A policy raised an error, or the role may not be taken on.
     Refused,
-    /// It took too long.
+    /// The evaluation timed out.
     Cancelled,
     /// No connection became free.
     PoolExhausted,
-    /// The day has no partition.
+    /// The current day has no partition.
     MissingPartition,
     /// The database is out of reach.
     Unreachable,
@@ -92,18 +92,18 @@ impl AskError {
     }
 }
 
-/// Who asks, and about what.
+/// The caller of a policy check, and the topic it is about.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) token: Token,
-    /// Without `realtime:`.
+    /// Topic name without `realtime:`.
     pub(crate) topic: Arc<str>,
-    /// `request.headers`, a JSON object.
+    /// `request.headers` as a JSON object.
     pub(crate) headers: Arc<str>,
-    /// The key under which the channel tracks presence; empty over HTTP. Policies read it as the setting
+    /// Key under which the channel tracks presence; empty over HTTP. Policies read it as the setting
     /// `realtime.presence_key` (decision 0087).
     pub(crate) presence_key: Arc<str>,
-    /// Of the client. Callers without a subject share connections by it.
+    /// Client address; callers without `sub` share connections by address.
     pub(crate) address: Option<IpAddr>,
 }
 
@@ -112,7 +112,7 @@ impl Caller {
         Identity::new(self.token.claims.sub(), self.token.role(), self.address)
     }
 
-    /// Names a client without a subject: its channels share one time budget for filters.
+    /// Identifies a client without `sub` by its network; all its channels share one time budget for filters.
     pub(crate) fn visitor(&self) -> Arc<str> {
         let network = self.address.map(network);
         network.map_or_else(|| "unknown address".into(), |network| network.to_string().into())
@@ -120,7 +120,7 @@ impl Caller {
 
     fn settings(&self) -> [(&'static str, &str); 8] {
         let claims = &self.token.claims;
-        // PostgreSQL accepts no NUL in a setting.
+        // PostgreSQL rejects NUL in settings.
         let subject = claims.sub().filter(|sub| !sub.contains('\0')).unwrap_or_default();
         [
             ("role", self.token.role()),
@@ -135,18 +135,18 @@ impl Caller {
     }
 }
 
-/// Asks policies. Cheap to clone.
+/// Evaluates the policies. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Authorization {
     sessions: Sessions,
     renewals: Arc<Semaphore>,
 }
 
-/// What a channel may do when its lease is renewed.
+/// A channel's permissions after a lease renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Renewed {
     pub(crate) readable: Readable,
-    /// Only for a channel that tracks presence.
+    /// `None` if the channel does not track presence.
     pub(crate) may_track: Option<bool>,
 }
 
@@ -155,10 +155,10 @@ impl Authorization {
         Self { sessions, renewals: Arc::new(Semaphore::new(RENEWALS)) }
     }
 
-    /// Evaluates the policies for a joined channel again, one of a few renewals at a time.
+    /// Re-evaluates the policies for a joined channel; at most [`RENEWALS`] run at a time.
     ///
     /// # Errors
-    /// A policy raised an error, or the database did not answer in time.
+    /// A policy raised an error, or the database did not respond in time.
     pub(crate) async fn renew(
         &self,
         caller: &Caller,

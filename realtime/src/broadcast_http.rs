@@ -1,4 +1,5 @@
-//! Broadcasts over HTTP (realtime.md 3.10.1): a batch of messages, or one whose payload is the body.
+//! Broadcasts over HTTP (realtime.md 3.10.1): a batch of messages, or a single message whose payload is the
+//! body.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -31,7 +32,7 @@ const X_RATE_ROLLING: HeaderName = HeaderName::from_static("x-rate-rolling");
 const X_RATE_LIMIT: HeaderName = HeaderName::from_static("x-rate-limit");
 const X_RATE_LIMIT_REMAINING: HeaderName = HeaderName::from_static("x-rate-limit-remaining");
 const APIKEY: HeaderName = HeaderName::from_static("apikey");
-/// What a payload may be longer than its limit, for what is around it.
+/// Added to the payload limit, for the envelope around the payload.
 const PAYLOAD_ALLOWANCE: usize = 500;
 /// Messages of one batch.
 const MOST_MESSAGES: usize = 10_000;
@@ -93,7 +94,7 @@ async fn send_batch(realtime: &Realtime, parts: &Parts, token: Token, body: &[u8
     if is_refused {
         return Err(unprocessable(&json!({ "messages": errors })));
     }
-    // Public ones first.
+    // Upstream sends the public messages first.
     ready.sort_by_key(|message| message.is_private);
     let headers: Arc<str> = headers_json(&parts.headers).into();
     let mut allowed: HashMap<String, bool> = HashMap::new();
@@ -109,7 +110,7 @@ async fn send_batch(realtime: &Realtime, parts: &Parts, token: Token, body: &[u8
                         presence_key: "".into(),
                         address: address(parts),
                     };
-                    // One that may not is passed over without a word.
+                    // Messages to topics the caller may not write to are skipped silently, as upstream does.
                     let is_allowed = realtime
                         .authorization
                         .may_write(&caller, Extension::Broadcast)
@@ -228,7 +229,7 @@ pub(crate) async fn one(
     with_headers(&realtime, &parts, answer)
 }
 
-/// The last value of a parameter of the query.
+/// The last value of a query parameter.
 fn parameter<'a>(parts: &'a Parts, name: &str) -> Option<Cow<'a, str>> {
     let decoded = |text: &'a str| percent_encoding::percent_decode_str(text).decode_utf8_lossy();
     let pairs = parts.uri.query().unwrap_or_default().split('&');
@@ -311,8 +312,9 @@ fn unprocessable(errors: &Value) -> Box<Response> {
     Box::new(json_answer(StatusCode::UNPROCESSABLE_ENTITY, &json!({ "errors": errors })))
 }
 
-/// Events per second (the average, the limit and what is left of it), and the CORS header that upstream sends without an `Origin`, too.
-/// With one, the gateway answers by `server.cors_origins`.
+/// Adds the rate headers (average, limit and remainder, in events per second), and the CORS header that
+/// upstream sends even without `Origin`. With `Origin`, the gateway answers according to
+/// `server.cors_origins`.
 fn with_headers(realtime: &Realtime, parts: &Parts, mut answer: Response) -> Response {
     let (left, limit) = realtime.limits.events.left();
     let headers = answer.headers_mut();

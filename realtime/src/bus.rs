@@ -1,5 +1,6 @@
-//! The way to other servers on the same database: broadcasts and presence. One that is alone needs none ([`Alone`]); several
-//! share a NATS ([`nats`]). Row changes and messages from the database need no bus: each server reads them itself.
+//! Message bus to other servers on the same database: broadcasts and presence. A single server uses
+//! [`Alone`]; several share a NATS ([`nats`]). Row changes and messages sent from the database do not use
+//! the bus: each server reads them itself.
 
 pub(crate) mod nats;
 
@@ -7,7 +8,7 @@ use crate::frames::Content;
 use crate::hub::TopicKey;
 use crate::presence::Meta;
 
-/// What other servers are told.
+/// A message to other servers.
 #[derive(Debug)]
 pub(crate) enum Outbound<'a> {
     /// A broadcast to a topic.
@@ -17,27 +18,28 @@ pub(crate) enum Outbound<'a> {
         /// What is sent.
         content: &'a Content,
     },
-    /// What a channel of this server says about itself, or that it is present no more.
+    /// A channel of this server changed or removed its presence.
     Presence {
         /// The topic.
         key: &'a TopicKey,
-        /// The channel.
+        /// Id of the channel.
         member: u64,
-        /// `None`: it is gone.
+        /// `None` if the channel is no longer present.
         meta: Option<&'a Meta>,
     },
 }
 
-/// Tells other servers. What cannot be sent is dropped and counted: nothing on this server waits for another one.
+/// Sends messages to other servers. A message that cannot be sent is dropped and counted: no work on this
+/// server waits for another one.
 pub(crate) trait Bus: Send + Sync {
-    /// Whether there may be others.
+    /// Whether there may be other servers.
     fn has_others(&self) -> bool;
 
-    /// Sends, at most once.
+    /// Sends at most once.
     fn send(&self, message: Outbound<'_>);
 }
 
-/// The bus of a server that is alone.
+/// Bus of a server without others: drops everything.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alone;
 

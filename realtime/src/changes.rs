@@ -1,21 +1,23 @@
-//! Row changes for channels: from PostgreSQL's log to the subscribers that may see them.
+//! Row changes, from PostgreSQL's write-ahead log to the subscribers that may see them.
 //!
 //! ```text
-//! stream.rs        one replication stream per server; decoder.rs reads its messages
-//! router.rs        numbers each change and queues it for its table, if a channel watches that table
-//! worker.rs        one per table: takes batches, matches them (subscriptions.rs, filter.rs), makes plans (plan.rs)
-//! evaluate.rs      policies, then filters of visible rows; what exceeds its budget goes aside (suspects.rs, aside.rs)
-//! order.rs         releases what is decided to each channel in commit order, across tables
-//! subscribe.rs     checks filters when a channel joins
-//! catalog.rs       tables, keys, rights of roles;  types.rs what values look like as JSON and in SQL
-//! snapshots.rs     waits until a commit is visible;  visibility.rs runs lookups and filters as subscribers
-//! generated.rs     columns that PostgreSQL before 18 does not stream
-//! payload.rs       the JSON of a change, once for each set of columns
-//! messages.rs      rows of realtime.messages;  memory.rs bounds in bytes
+//! stream.rs            one replication stream per server; decoder.rs parses its messages
+//! router.rs            numbers each change and queues it for its table, if a channel watches that table
+//! worker.rs            one per table: takes batches (batch.rs), matches and plans them (planning.rs, subscriptions.rs,
+//!                      filter.rs, plan.rs), evaluates them
+//! evaluate.rs          policies, then filters on visible rows; what exceeds its budget goes to a slow lane
+//!                      (slow_lanes.rs, slow_evaluation.rs)
+//! order.rs             releases decided changes to each channel in commit order, across tables
+//! subscribe.rs         validates the filters of a join
+//! catalog.rs           tables, keys, column privileges;  types.rs: values as JSON and in SQL
+//! snapshots.rs         waits until a commit is visible;  visibility.rs runs lookups and filters as subscribers
+//! generated.rs         stored generated columns, which PostgreSQL before 18 does not replicate
+//! payload.rs           the JSON of a change, once per set of columns
+//! messages.rs          rows of realtime.messages;  memory.rs: limits in bytes
 //! ```
 //!
-//! A slow policy or filter delays the channels of its own subscribers. What waits is bounded; channels that exceed a bound have
-//! missed changes, and their clients join again.
+//! A slow policy or filter delays only its own subscribers. Every queue is bounded; a channel that exceeds a
+//! bound has missed changes, and its client rejoins.
 
 mod aside;
 mod catalog;
@@ -61,10 +63,10 @@ use stream::{Source, StreamState};
 use subscriptions::Registry;
 use visibility::Judge;
 
-/// The channel on which the database tells that definitions, rights or publications have changed.
+/// LISTEN channel on which the database reports changed definitions, privileges and publications.
 pub const CHANNEL: &str = "basalt_realtime";
 
-/// How long a join waits for the stream. Clients wait ten seconds for an answer.
+/// How long a join waits for the stream to start. Clients wait ten seconds for a reply.
 const START_LIMIT: Duration = Duration::from_secs(8);
 /// And for commits that have arrived and are not visible yet, because they wait for a standby.
 const SEEN_LIMIT: Duration = Duration::from_secs(5);
@@ -75,7 +77,7 @@ const ASIDE_PART: usize = 4;
 /// How long a channel waits that wants to be told when messages of the database arrive (realtime.md 3.5).
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
-/// Which changes a binding wants.
+/// Changes a binding subscribes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// `*`
@@ -89,7 +91,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// As clients write it, in any case; everything else means all.
+    /// Parses the event name, ignoring case; anything unknown means all.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text.to_ascii_uppercase().as_str() {
@@ -100,7 +102,7 @@ impl EventKind {
         }
     }
 
-    /// As events carry it.
+    /// The name used in events.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -115,75 +117,76 @@ impl EventKind {
 /// One element of a channel's `postgres_changes`.
 #[derive(Clone, Debug)]
 pub struct Binding {
-    /// What the channel calls it; never 0.
+    /// Id chosen by the channel; never 0.
     pub id: u64,
-    /// Changes that it wants.
+    /// Kind of changes.
     pub event: EventKind,
-    /// Schema, or `*`.
+    /// Schema name, or `*`.
     pub schema: String,
-    /// Table; `None` and `*` are every published table of the schema.
+    /// Table name; `None` and `*` mean every published table of the schema.
     pub table: Option<String>,
-    /// Conditions as they were written.
+    /// Conditions, unparsed.
     pub filter: Option<String>,
-    /// Columns, if not all.
+    /// Selected columns; `None` for all.
     pub select: Option<Vec<String>>,
 }
 
-/// Who listens.
+/// A channel's side of a subscription.
 #[derive(Clone)]
 pub struct Subscriber {
-    /// Of a verified token.
+    /// Claims of a verified token; they decide which rows are visible.
     pub claims: Arc<Claims>,
-    /// Where changes go.
+    /// Receives the changes.
     pub sink: Arc<dyn ChangeSink>,
-    /// Names the client where the claims name no user: subscribers of one visitor share its time budget for filters.
+    /// Identifies the client if the claims have no `sub`: subscribers with one visitor share a time budget
+    /// for filters.
     pub visitor: Arc<str>,
 }
 
-/// A change as a channel sends it on.
+/// A change, encoded for sending.
 #[derive(Clone, Debug)]
 pub struct EncodedChange {
     /// The JSON object `data` (realtime.md 3.7).
     pub data: Bytes,
 }
 
-/// Takes the changes of one channel. None of these may wait.
+/// Receives the changes of one channel. The methods must not block.
 pub trait ChangeSink: Send + Sync {
-    /// A change that the bindings `ids` of the channel want and its claims may see.
+    /// A change that matches the bindings `ids` of the channel and that its claims may see.
     fn change(&self, change: &EncodedChange, ids: &[u64]);
-    /// Changes were missed. The subscription is over: the channel ends and its client joins again.
+    /// Changes were missed. The subscription has ended: the channel closes and its client rejoins.
     fn gap(&self);
-    /// A change could not be judged for this subscriber.
+    /// A change could not be evaluated for this subscriber; `message` may be sent to the client.
     fn failed(&self, message: &str);
 }
 
-/// What a stored message carries.
+/// Payload of a stored message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessagePayload {
     /// JSON text.
     Json(Bytes),
-    /// Bytes.
+    /// Binary payload.
     Binary(Bytes),
 }
 
-/// Takes rows of `realtime.messages`.
+/// Receives rows of `realtime.messages`.
 pub trait MessageSink: Send + Sync {
-    /// Broadcasts one. Must not wait.
+    /// Broadcasts one message. Must not block.
     fn message(&self, topic: &str, private: bool, event: &str, payload: MessagePayload, id: Uuid);
 }
 
-/// Why a channel gets no changes.
+/// Why a subscription was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubscribeError {
-    /// The client's mistake, in the words that upstream's clients know (realtime.md 3.5).
+    /// An invalid binding, in the words of upstream's error messages (realtime.md 3.5).
     #[error("{0}")]
     Rejected(String),
-    /// Changes cannot be had now.
+    /// Row changes are temporarily unavailable.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// A channel's bindings, as long as this lives.
+/// Keeps a channel's bindings registered until it is dropped.
 #[derive(Debug)]
 pub struct Subscription {
     entry: Arc<subscriptions::Subscriber>,
@@ -191,7 +194,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// After a new token of the same channel: its claims decide from now on.
+    /// Applies the claims of a new token to all further changes.
     pub fn set_claims(&self, claims: &Arc<Claims>) {
         self.registry.set_claims(&self.entry, claims);
     }
@@ -203,25 +206,25 @@ impl Drop for Subscription {
     }
 }
 
-/// What the changes need.
+/// Everything [`Changes::start`] needs.
 pub struct Dependencies {
-    /// A login that may replicate: the system's.
+    /// Connections of a login with REPLICATION.
     pub admin: Database,
-    /// The same, for statements.
+    /// Pool of the same login, for queries.
     pub system: ServicePool,
-    /// The login that takes on callers' roles.
+    /// Sessions of the login that assumes callers' roles.
     pub sessions: Sessions,
-    /// Notifications, [`CHANNEL`] among them.
+    /// LISTEN notifications, including those on [`CHANNEL`].
     pub events: Events,
-    /// Where rows of `realtime.messages` go.
+    /// Receives rows of `realtime.messages`.
     pub messages: Arc<dyn MessageSink>,
-    /// What may wait to be judged, in bytes.
+    /// Memory for changes that wait for evaluation, in bytes.
     pub queue_bytes: usize,
-    /// Batches that ask PostgreSQL at a time.
+    /// Concurrent transactions that evaluate policies and filters.
     pub checks: usize,
-    /// Every task.
+    /// Tracks every spawned task.
     pub tracker: TaskTracker,
-    /// Their end.
+    /// Cancelled on shutdown.
     pub shutdown: CancellationToken,
 }
 
@@ -243,7 +246,7 @@ impl std::fmt::Debug for Changes {
 }
 
 impl Changes {
-    /// Begins to stream, in tasks of the tracker.
+    /// Starts the replication stream and its consumers as tasks of the tracker.
     #[must_use]
     pub fn start(dependencies: Dependencies) -> Self {
         let Dependencies {
@@ -287,11 +290,11 @@ impl Changes {
         Self { registry, catalog, judge, snapshots, last, state }
     }
 
-    /// Checks the bindings as the caller's role and registers all of them or none. What is committed after this has returned is
-    /// delivered; what was committed before it was called can be read, and is not.
+    /// Validates the bindings as the caller's role, then registers all or none. Changes committed after this
+    /// returns are delivered; changes committed before the call are not, because the client can read them.
     ///
     /// # Errors
-    /// A binding that cannot be, or no stream within a few seconds.
+    /// A binding is invalid, or the stream did not start in time.
     pub async fn subscribe(
         &self,
         who: Subscriber,
@@ -307,7 +310,8 @@ impl Changes {
         // A gap from now on reaches this subscriber.
         let entry = self.registry.add(&who, checked, before);
         let subscription = Subscription { entry, registry: Arc::clone(&self.registry) };
-        // What arrived until now was not for it: its client has to see it when it reads.
+        // Changes received before registration are not delivered, so the client must be able to read them:
+        // wait until they are visible.
         let seen = async {
             for xid in self.last.all() {
                 self.snapshots.wait_visible(xid).await?;
@@ -318,12 +322,13 @@ impl Changes {
             Ok(seen) => seen.map_err(subscribe::unavailable)?,
             Err(_elapsed) => return Err(subscribe::unavailable(SessionError::Deadline)),
         }
-        // The stream may have ended meanwhile. What the next one brings begins with a gap for those who are registered by then.
+        // The stream may have ended meanwhile. The next one starts by reporting a gap to everyone registered
+        // by then.
         self.wait_for_stream().await?;
         Ok(subscription)
     }
 
-    /// Waits until rows of `realtime.messages` arrive; whether they do within a minute.
+    /// Waits up to a minute until rows of `realtime.messages` are received. Returns whether they are.
     pub async fn wait_until_streamed(&self) -> bool {
         let mut state = self.state.clone();
         let runs = state.wait_for(|state| *state == StreamState::Running);

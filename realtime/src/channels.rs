@@ -1,6 +1,6 @@
-//! The channels of one socket, from join to end, and which part takes care of a message (realtime.md 3.2 to 3.14). Nothing here
-//! waits: what has to wait for the database becomes a future among `pending`, and the messages that depend on it are kept until it
-//! is done.
+//! The channels of one socket and the dispatch of its messages (realtime.md 3.2 to 3.14). Nothing here
+//! waits: database work becomes a future in `pending`, and messages that depend on it are deferred until it
+//! completes.
 
 mod admission;
 pub(crate) mod join;
@@ -40,7 +40,7 @@ const MOST_WAITING: usize = 256;
 /// Longest payload of a message that is read as a whole: of all but broadcasts and presences.
 const MOST_CONTROL_BYTES: usize = 1024 * 1024;
 
-/// What becomes of the socket after a message.
+/// What the socket does after a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     GoOn,
@@ -55,12 +55,12 @@ pub(crate) struct Channels {
     quota: Arc<Quota>,
     version: Version,
     client: Client,
-    /// Of the connection.
+    /// The connection's token, used by joins without one.
     token: Token,
     headers: Arc<str>,
     address: Option<IpAddr>,
     draining: CancellationToken,
-    /// By full topic.
+    /// By full topic name.
     slots: HashMap<Box<str>, Slot>,
     pending: FuturesUnordered<BoxFuture<'static, Done>>,
     /// Once a channel was joined.
@@ -70,7 +70,7 @@ pub(crate) struct Channels {
 }
 
 enum Slot {
-    /// What a client sends before its join is answered waits.
+    /// Messages that arrive before the join's reply are deferred.
     Joining {
         id: u64,
         reference: Option<Box<str>>,
@@ -83,7 +83,7 @@ enum Slot {
 struct Channel {
     registration: Registration,
     caller: Caller,
-    /// Only of a private channel.
+    /// Set for private channels only.
     lease: Option<Lease>,
     acks: bool,
     receives_own: bool,
@@ -91,22 +91,23 @@ struct Channel {
     readable: Readable,
     may_broadcast: Permission,
     may_track: Permission,
-    /// Messages that wait for one of these.
+    /// Messages deferred until a permission or lease check completes.
     waiting: Vec<Message>,
     presence_calls: (Instant, u32),
     subscription: Option<Subscription>,
-    /// A new token is being asked about; the one after it.
+    /// A new token is being checked.
     is_refreshing: bool,
+    /// The token to check after that.
     next_token: Option<Token>,
-    /// When the token is judged next.
+    /// When the token is verified next.
     check_at: Instant,
     is_expired: bool,
 }
 
-/// Whether a private channel may write.
+/// Write permission of a private channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Permission {
-    /// Nothing was written yet.
+    /// Not evaluated yet.
     Unknown,
     Asking,
     Granted,
@@ -142,7 +143,7 @@ enum Done {
         token: Token,
         outcome: Result<Readable, AskError>,
     },
-    /// Whether messages of the database arrive.
+    /// Whether messages from the database can be received.
     Replication {
         topic: Box<str>,
         id: u64,
@@ -152,7 +153,7 @@ enum Done {
 
 struct Writable {
     is_granted: bool,
-    /// Of presence, where it was not asked for at the join.
+    /// Whether presence may be read, if that was not evaluated at the join.
     reads_presence: Option<bool>,
 }
 
@@ -176,7 +177,7 @@ impl Channels {
         }
     }
 
-    /// Does what a message says.
+    /// Handles a message from the client.
     pub(crate) fn receive(&mut self, message: &Message) -> Verdict {
         let incoming = match message {
             Message::Text(frame) => Incoming::text(self.version, frame),
@@ -231,7 +232,7 @@ impl Channels {
         Verdict::GoOn
     }
 
-    /// Answers a message of which no channel takes care.
+    /// Replies to a message that belongs to no channel.
     fn answer(&self, incoming: &Incoming<'_>, join_ref: Option<&str>, status: &str, response: &str) {
         let payload = format!("{{\"status\":\"{status}\",\"response\":{response}}}");
         let topic = json_text(&incoming.topic);
@@ -339,12 +340,12 @@ impl Channels {
         }
     }
 
-    /// Whether something is asked for.
+    /// Whether checks are pending.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Waits for the next answer and does what follows from it.
+    /// Waits for the next pending check and handles its result.
     pub(crate) async fn proceed(&mut self) {
         if let Some(done) = self.pending.next().await {
             self.finish(done);
@@ -367,7 +368,7 @@ impl Channels {
             }
         };
         for message in waiting {
-            // What waited is no join.
+            // A deferred message is never a join.
             let _verdict = self.receive(&message);
         }
     }
@@ -484,7 +485,7 @@ impl Channels {
         self.note_if_empty();
     }
 
-    /// Ends a channel for good, after a system message if there is one.
+    /// Closes a channel; `error` is first sent as a system message.
     fn close(&mut self, topic: &str, error: Option<&str>) {
         let member = match self.slots.remove(topic) {
             Some(Slot::Joining { member, .. }) => member,
@@ -502,14 +503,14 @@ impl Channels {
         self.note_if_empty();
     }
 
-    /// Ends the channel that missed changes: its client joins again and reads the present state.
+    /// Ends a channel that missed changes, so that its client rejoins and refetches.
     pub(crate) fn end_after_gap(&mut self, id: u64) {
         if let Some(topic) = self.topic_of(id) {
             self.fail(&topic, "changes were missed");
         }
     }
 
-    /// Ends a channel so that its client joins again.
+    /// Ends a channel with `phx_error`, so that its client rejoins.
     fn fail(&mut self, topic: &str, reason: &str) {
         let member = match self.slots.remove(topic) {
             Some(Slot::Joining { member, .. }) => member,
@@ -520,7 +521,7 @@ impl Channels {
         self.note_if_empty();
     }
 
-    /// The topic of the channel with this id.
+    /// The topic of the channel with this member id.
     fn topic_of(&self, id: u64) -> Option<Box<str>> {
         self.slots.iter().find_map(|(topic, slot)| {
             let member = match slot {
@@ -537,7 +538,7 @@ impl Channels {
         }
     }
 
-    /// Since when there is no channel.
+    /// Since when the socket has no channel; `None` while it has one.
     pub(crate) fn empty_since(&self) -> Option<Instant> {
         self.slots.is_empty().then_some(self.empty_since)
     }

@@ -1,14 +1,15 @@
-//! Error answers over HTTP: `{"error": …}` with the charset that upstream's framework adds (realtime.md 3.1).
+//! Error responses over HTTP: `{"error": …}` with the charset that upstream's framework adds (realtime.md
+//! 3.1).
 
 use axum::response::{IntoResponse, Response};
 use basalt_core::service::Fault;
 use http::{StatusCode, header};
 use serde_json::{Value, json};
 
-/// Failures outside the handlers, unknown routes among them.
+/// Renders failures that occur outside the handlers, including unknown routes.
 pub(crate) fn render(fault: Fault) -> Response {
     let (status, text) = match fault {
-        // Upstream's router knows no wrong method: a path answers to its methods, all else is not found.
+        // Upstream's router has no 405: a wrong method on a known path is not found.
         Fault::NotFound | Fault::MethodNotAllowed => (StatusCode::NOT_FOUND, "Not Found".to_owned()),
         Fault::BodyTooLarge { limit: _ } => {
             (StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large".to_owned())
@@ -26,17 +27,17 @@ pub(crate) fn render(fault: Fault) -> Response {
     response
 }
 
-/// A handshake without a token that is good.
+/// 401: the handshake has no valid token.
 pub(crate) fn unauthorized(text: &str) -> Response {
     json_answer(StatusCode::UNAUTHORIZED, &json!({ "error": text }))
 }
 
-/// A handshake beyond a limit.
+/// 429: the handshake exceeds a limit.
 pub(crate) fn too_many(text: &str) -> Response {
     json_answer(StatusCode::TOO_MANY_REQUESTS, &json!({ "error": text }))
 }
 
-/// The answers of the HTTP routes say `message`.
+/// A response with `message`, as the HTTP routes send it.
 pub(crate) fn message(status: StatusCode, text: &str) -> Response {
     json_answer(status, &json!({ "message": text }))
 }

@@ -1,5 +1,5 @@
-//! Frames of both serializers (realtime.md 3.2): what clients send (`frames/incoming.rs`) and what they are sent. What
-//! goes to many is encoded once for each serializer ([`Fanout`]); what goes to one is encoded for it.
+//! Frames of both serializers (realtime.md 3.2), incoming (`frames/incoming.rs`) and outgoing. A message to
+//! many channels is encoded once per serializer ([`Fanout`]).
 
 mod incoming;
 
@@ -22,7 +22,7 @@ pub(crate) enum Version {
 }
 
 impl Version {
-    /// `vsn` of the handshake: any version that is compatible.
+    /// Parses the handshake's `vsn`; accepts every compatible version.
     pub(crate) fn parse(vsn: &str) -> Option<Self> {
         let mut parts = vsn.split('.').map(|part| part.parse::<u32>().ok());
         let (major, minor, _patch) = (parts.next()??, parts.next()??, parts.next()??);
@@ -34,12 +34,12 @@ impl Version {
     }
 }
 
-/// A text as a JSON string, quotes included.
+/// Encodes text as a JSON string, including quotes.
 pub(crate) fn json_text(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// One text frame. Refs and topic are JSON texts, `payload` is a JSON object; `event` needs no escaping.
+/// Encodes a text frame. Refs and topic are JSON texts, `payload` is a JSON object; `event` is not escaped.
 pub(crate) fn text(
     version: Version,
     join_ref: Option<&str>,
@@ -80,16 +80,16 @@ pub(crate) fn text(
     Message::Text(Utf8Bytes::from(out))
 }
 
-/// How the payload of a broadcast is to be read.
+/// Encoding of a broadcast's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Encoding {
     /// Bytes.
     Binary,
-    /// JSON, which has been checked.
+    /// Validated JSON.
     Json,
 }
 
-/// What a fan-out says.
+/// Content of a fan-out.
 #[derive(Debug, Clone)]
 pub(crate) enum Content {
     /// A text frame; the payload is a JSON object.
@@ -101,7 +101,7 @@ pub(crate) enum Content {
     },
     /// A broadcast whose payload is framed apart from its event: kind 4.
     User {
-        /// The user's event.
+        /// The user's event name.
         event: Box<str>,
         /// How to read the payload.
         encoding: Encoding,
@@ -112,13 +112,13 @@ pub(crate) enum Content {
     },
 }
 
-/// A message to all channels of a topic, encoded for each serializer when the first of its sockets needs it.
+/// A message to all channels of a topic, encoded lazily, once per serializer.
 #[derive(Debug)]
 pub(crate) struct Fanout {
-    /// `realtime:…`.
+    /// Full name, `realtime:…`.
     topic: Box<str>,
     content: Content,
-    /// Of a stored message.
+    /// Id of a message stored in `realtime.messages`.
     pub(crate) id: Option<Uuid>,
     v1: OnceLock<Option<Message>>,
     v2: OnceLock<Option<Message>>,
@@ -129,13 +129,13 @@ impl Fanout {
         Self { topic: topic.into(), content, id: None, v1: OnceLock::new(), v2: OnceLock::new() }
     }
 
-    /// Of a message that is stored in `realtime.messages`.
+    /// Marks it as a message stored in `realtime.messages`.
     pub(crate) fn with_id(mut self, id: Uuid) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// The frame, or none where the serializer has no form for it.
+    /// The encoded frame, or `None` if the serializer cannot represent it.
     pub(crate) fn frame(&self, version: Version) -> Option<Message> {
         let encoded = match version {
             Version::V1 => &self.v1,
@@ -144,7 +144,7 @@ impl Fanout {
         encoded.get_or_init(|| self.encode(version, None)).clone()
     }
 
-    /// As a push to one channel.
+    /// Encoded as a push to one channel, with its join ref.
     pub(crate) fn push_frame(&self, version: Version, join_ref: &str) -> Option<Message> {
         self.encode(version, Some(join_ref))
     }
@@ -163,7 +163,7 @@ impl Fanout {
                 {
                     return Some(Message::Binary(frame));
                 }
-                // No form for bytes in text.
+                // Text frames cannot carry bytes.
                 if *encoding == Encoding::Binary {
                     return None;
                 }
@@ -192,7 +192,7 @@ pub(crate) fn broadcast_object(event: &str, payload: &str, meta: Option<&str>) -
     out
 }
 
-/// Kind 4; `None` when a name has more bytes than its length has room for.
+/// Encodes kind 4. `None` if a name is too long for its one-byte length.
 fn user_broadcast(
     topic: &str,
     event: &str,

@@ -1,4 +1,4 @@
-//! `GET /websocket`: from an HTTP request to a socket (realtime.md 3.1).
+//! `GET /websocket`: upgrades an HTTP request to a socket (realtime.md 3.1).
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::socket::{self, Peer};
 use crate::token::{Client, Token};
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-/// What a socket keeps of its handshake's headers, for policies. More is left out.
+/// Maximum size of the handshake headers kept for policies; larger ones are replaced by `{}`.
 const KEPT_HEADER_BYTES: usize = 8 * 1024;
 
-/// Answers 101 and hands the connection to a task, or says why not.
+/// Answers 101 and spawns the socket's task, or returns an error response.
 pub(crate) async fn handle(State(realtime): State<Arc<Realtime>>, mut request: Request) -> Response {
     let query = request.uri().query().unwrap_or_default();
     let Some(version) = version(query) else { return StatusCode::FORBIDDEN.into_response() };
@@ -41,7 +41,8 @@ pub(crate) async fn handle(State(realtime): State<Arc<Realtime>>, mut request: R
     let upgrade = hyper::upgrade::on(&mut request);
     let tracker = realtime.tracker.clone();
     let peer = Peer { version, client, token, headers, address, draining };
-    // Boxed: the task is small while the upgrade is on its way, and the socket's state is made in place.
+    // Boxed: the task stays small while the upgrade is pending, and the socket's state is not moved onto its
+    // stack.
     tracker.spawn(async move {
         match upgrade.await {
             Ok(upgraded) => Box::pin(socket::run(realtime, upgraded, peer)).await,
@@ -78,7 +79,7 @@ fn judge(
     Ok(token)
 }
 
-/// Absent is the first one.
+/// The default is 1.0.0.
 fn version(query: &str) -> Option<Version> {
     parameter(query, "vsn").map_or(Some(Version::V1), |vsn| Version::parse(&vsn))
 }
@@ -88,7 +89,7 @@ fn parameter(query: &str, name: &str) -> Option<String> {
     Some(percent_decode_str(value).decode_utf8_lossy().into_owned())
 }
 
-/// What proves that the request was understood; `None` when it asks for no websocket.
+/// Value of `Sec-WebSocket-Accept`; `None` if the request is not a WebSocket handshake.
 fn accept_key(method: &Method, headers: &HeaderMap) -> Option<HeaderValue> {
     let has = |name: HeaderName, word: &str| {
         headers.get_all(name).iter().any(|value| {
@@ -105,7 +106,7 @@ fn accept_key(method: &Method, headers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::try_from(derive_accept_key(key.as_bytes())).ok()
 }
 
-/// `request.headers` of this socket's policies: `x-*` only, without the key.
+/// `request.headers` for this socket's policies: only `x-*`, without the API key.
 fn kept_headers(headers: &HeaderMap) -> Arc<str> {
     let kept: HeaderMap = headers
         .iter()

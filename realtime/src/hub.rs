@@ -1,5 +1,5 @@
-//! Which channels listen to which topic, on this server, and who is present there. Topics lie in shards by their hash, so
-//! that joins and messages of different topics seldom wait for each other. Nothing here waits for a socket.
+//! Topics of this server: their channels and their presence. Topics are sharded by hash so that joins and
+//! messages of different topics rarely contend for a lock. Nothing here waits for a socket.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -19,22 +19,23 @@ use crate::presence::{self, Change, Meta, Owner, TopicPresence};
 use crate::queue::{QUEUE_BYTES, Queue};
 use crate::quota::QuotaShare;
 
-/// A power of two.
+/// Must be a power of two.
 const SHARDS: usize = 64;
-/// Frames that are held for a channel that may not receive them yet; their bytes are limited to [`QUEUE_BYTES`]. Beyond either its
-/// client joins again.
+/// Frames held for a channel that may not receive them yet; their bytes are limited to [`QUEUE_BYTES`].
+/// Beyond either limit the client has to rejoin.
 const HELD_FRAMES: usize = 10_000;
 
-/// What presences of this server's channels may take. [`presence::MOST_BYTES`] bounds those of one topic and of one socket.
+/// Memory for presences of this server's channels. [`presence::MAX_BYTES`] limits those of one topic and of
+/// one socket.
 const PRESENCE_BYTES: usize = 256 * 1024 * 1024;
 
-/// What all topics of `realtime:` begin with.
+/// Prefix of all channel topics.
 pub(crate) const TOPIC_PREFIX: &str = "realtime:";
 
-/// A topic: the private and the public one of a name are two.
+/// Key of a topic. The private and the public topic of the same name are distinct.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TopicKey {
-    /// Without `realtime:`.
+    /// Name without `realtime:`.
     pub(crate) name: Arc<str>,
     pub(crate) is_private: bool,
 }
@@ -44,37 +45,39 @@ impl TopicKey {
         Self { name: name.into(), is_private }
     }
 
-    /// As frames name it.
+    /// The name as it appears in frames.
     pub(crate) fn full_name(&self) -> String {
         format!("{TOPIC_PREFIX}{}", self.name)
     }
 }
 
-/// A channel as those see it who send to it.
+/// A channel, as seen by senders.
 #[derive(Debug)]
 pub(crate) struct Member {
     /// Unique on this server.
     pub(crate) id: u64,
     queue: Arc<Queue>,
     version: Version,
-    /// JSON texts.
+    /// JSON text.
     join_ref: Box<str>,
+    /// JSON text.
     topic: Box<str>,
-    /// What it receives: [`BROADCAST`], [`PRESENCE`].
+    /// Bit set of [`BROADCAST`] and [`PRESENCE`].
     receives: AtomicU8,
     phase: AtomicU8,
     held: Mutex<Held>,
-    /// Stored messages that it was sent with the answer; what comes of them is dropped.
+    /// Stored messages sent with the join's reply; later deliveries of them are dropped.
     replayed: OnceLock<Box<[Uuid]>>,
-    /// Whether a row change was dropped while it was muted.
+    /// Whether a row change was dropped while the channel was muted.
     has_missed: AtomicBool,
-    /// Whether something passed the channel since [`Member::take_traffic`].
+    /// Whether a message passed the channel since [`Member::take_traffic`].
     has_traffic: AtomicBool,
-    /// What the channel takes of its socket's quota. A join that was given up counts until its checks end.
+    /// Usage counted against the socket's quota. That of an abandoned join stays counted until its checks
+    /// end.
     _quota: Option<QuotaShare>,
 }
 
-/// Frames that are delivered when the channel is opened.
+/// Frames to deliver when the channel opens.
 #[derive(Debug, Default)]
 struct Held {
     frames: Vec<(Option<Uuid>, Message)>,
@@ -84,16 +87,16 @@ struct Held {
 const BROADCAST: u8 = 1;
 const PRESENCE: u8 = 2;
 
-/// The join is not answered yet, or the channel's permissions are being renewed: frames are held.
+/// The join is unanswered or permissions are being renewed: frames are held.
 const HELD: u8 = 0;
 const OPEN: u8 = 1;
 /// The token has expired: frames are dropped.
 const MUTED: u8 = 2;
-/// The lease of a private channel has ended: the first frame is held and starts the renewal.
+/// The lease of a private channel has ended: the first frame is held and triggers the renewal.
 const LAPSED: u8 = 3;
 
 impl Member {
-    /// `topic` is the full name; `join_ref` is JSON text. It receives nothing yet.
+    /// `topic` is the full name; `join_ref` is JSON text. The new member receives nothing yet.
     pub(crate) fn new(
         queue: Arc<Queue>,
         version: Version,
@@ -118,7 +121,7 @@ impl Member {
         }
     }
 
-    /// What it receives from now on.
+    /// Selects what the member receives from now on.
     pub(crate) fn set_receives(&self, broadcast: bool, presence: bool) {
         let receives = (u8::from(broadcast) * BROADCAST) | (u8::from(presence) * PRESENCE);
         self.receives.store(receives, Ordering::Relaxed);
@@ -128,12 +131,13 @@ impl Member {
         self.receives.load(Ordering::Relaxed) & what != 0
     }
 
-    /// Sends what was held, and from now on what comes, except messages with these ids: they were stored before the join, and
-    /// may come long after it. Where row changes were dropped before, the client is to join again; returns whether it is.
+    /// Delivers the held frames and starts delivering new ones, except stored messages with the ids in
+    /// `replayed`: they were sent with the reply and may still arrive much later. If row changes were
+    /// dropped before, makes the client rejoin and returns true.
     pub(crate) fn open(&self, replayed: Box<[Uuid]>) -> bool {
         let mut held = self.held();
         if !replayed.is_empty() {
-            // Set once: a member is opened once.
+            // Can only be set once, and a member is opened with ids only once.
             let _is_first = self.replayed.set(replayed);
         }
         for (id, frame) in std::mem::take(&mut *held).frames {
@@ -150,24 +154,25 @@ impl Member {
         id.is_some_and(|id| self.replayed.get().is_some_and(|replayed| replayed.contains(&id)))
     }
 
-    /// Drops what comes.
+    /// Drops frames from now on.
     pub(crate) fn mute(&self) {
         self.phase.store(MUTED, Ordering::SeqCst);
     }
 
-    /// Holds frames until it is opened again.
+    /// Holds frames until the member is opened again.
     pub(crate) fn hold(&self) {
         self.phase.store(HELD, Ordering::SeqCst);
     }
 
-    /// Holds frames until it is opened again; the first of them queues a [`crate::queue::Item::Renewal`].
+    /// Holds frames until the member is opened again; the first held frame queues a
+    /// [`crate::queue::Item::Renewal`].
     pub(crate) fn lapse(&self) {
         self.phase.store(LAPSED, Ordering::SeqCst);
     }
 
-    /// Notes that a message passed the channel.
+    /// Records that a message passed the channel.
     pub(crate) fn note_traffic(&self) {
-        // Most calls find it set; a store would move the cache line between processors.
+        // Usually already set; a store would move the cache line between processors.
         if !self.has_traffic.load(Ordering::Relaxed) {
             self.has_traffic.store(true, Ordering::Relaxed);
         }
@@ -187,7 +192,7 @@ impl Member {
         has_missed
     }
 
-    /// Sends a frame that others made, now or when the join is answered.
+    /// Delivers a fan-out frame, now or when the channel opens.
     fn deliver(&self, id: Option<Uuid>, frame: Message) {
         match self.phase.load(Ordering::Acquire) {
             OPEN if self.was_replayed(id) => {}
@@ -202,7 +207,7 @@ impl Member {
 
     fn deliver_later(&self, id: Option<Uuid>, frame: Message) {
         let mut held = self.held();
-        // It may have been opened or muted meanwhile.
+        // The phase may have changed before the lock was taken.
         match self.phase.load(Ordering::Acquire) {
             OPEN if self.was_replayed(id) => {}
             OPEN => self.queue.push(frame),
@@ -223,9 +228,9 @@ impl Member {
         }
     }
 
-    /// Sends a row change: `body` is the payload's JSON.
+    /// Delivers a row change; `body` is the JSON payload.
     pub(crate) fn deliver_change(&self, body: &str) {
-        // Of one order with what `open` does: one of the two sees that a change was dropped.
+        // Sequentially consistent with `open`: one of the two notices that a change was dropped.
         if self.phase.load(Ordering::SeqCst) == MUTED {
             self.has_missed.store(true, Ordering::SeqCst);
             if self.phase.load(Ordering::SeqCst) != MUTED {
@@ -238,18 +243,18 @@ impl Member {
         self.deliver(None, frame);
     }
 
-    /// Sends a message to this channel alone, whatever its phase.
+    /// Sends a message to this channel only, in any phase.
     pub(crate) fn push(&self, event: &str, payload: &str) {
         self.send(None, event, payload);
     }
 
-    /// Answers a message; `reference` is JSON text.
+    /// Replies to a message; `reference` is JSON text.
     pub(crate) fn reply(&self, reference: Option<&str>, status: &str, response: &str) {
         let payload = format!("{{\"status\":\"{status}\",\"response\":{response}}}");
         self.send(reference, "phx_reply", &payload);
     }
 
-    /// `phx_close` or `phx_error`, whose refs both are the join's.
+    /// Sends `phx_close` or `phx_error`; both refs are the join's.
     pub(crate) fn end(&self, event: &str, payload: &str) {
         self.send(Some(&self.join_ref), event, payload);
     }
@@ -260,14 +265,14 @@ impl Member {
         self.queue.push(frame);
     }
 
-    /// Sends one message of a fan-out to this channel alone.
+    /// Sends a fan-out message to this channel only.
     pub(crate) fn push_fanout(&self, fanout: &Fanout) {
         if let Some(frame) = fanout.push_frame(self.version, &self.join_ref) {
             self.queue.push(frame);
         }
     }
 
-    /// Changes were missed.
+    /// Reports that changes were missed.
     pub(crate) fn gap(&self) {
         self.queue.push_gap(self.id);
     }
@@ -277,7 +282,7 @@ impl Member {
     }
 }
 
-/// The channels of a topic and who is present.
+/// A topic with its channels and its presence.
 #[derive(Debug)]
 pub(crate) struct Topic {
     pub(crate) key: TopicKey,
@@ -309,7 +314,7 @@ impl Topic {
         count
     }
 
-    /// Sends what changed since the last time. Under the lock, so that diffs leave in order.
+    /// Sends the pending presence diff. Called with the lock held, so that diffs are sent in order.
     fn flush_presence(&self, presence: &mut TopicPresence) {
         if let Some(diff) = presence.take_diff() {
             let content = Content::Text { event: "presence_diff", payload: Bytes::from(diff) };
@@ -327,7 +332,7 @@ impl MessageSink for Hub {
         };
         let meta = Some(format!("{{\"id\":\"{id}\"}}").into());
         let content = Content::User { event: event.into(), encoding, meta, payload };
-        // Each server reads the messages of the database itself.
+        // Not sent to the bus: every server reads the database's messages itself.
         self.broadcast_here(&key, &Fanout::new(key.full_name(), content).with_id(id), None);
         metrics::count_broadcasts("database", 1);
     }
@@ -335,7 +340,7 @@ impl MessageSink for Hub {
 
 type Shard = Mutex<HashMap<TopicKey, Arc<Topic>>>;
 
-/// All topics of this server, and the way to the other servers. Cheap to clone.
+/// All topics of this server, and the bus to other servers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Hub {
     shared: Arc<Shared>,
@@ -345,9 +350,9 @@ struct Shared {
     shards: [Shard; SHARDS],
     hasher: RandomState,
     bus: Arc<dyn Bus>,
-    /// Of presences of this server's channels.
+    /// Memory of presences of this server's channels.
     presence_bytes: AtomicUsize,
-    /// Private channels of this server.
+    /// Number of joined private channels.
     private_channels: AtomicUsize,
     tracker: TaskTracker,
 }
@@ -357,7 +362,7 @@ fn show_presence_bytes(bytes: usize) {
     metrics::presence_bytes().set(bytes as f64);
 }
 
-/// Presences take too much.
+/// The memory limit for presences is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PresenceFull;
 
@@ -387,7 +392,7 @@ impl Hub {
         self.shard(key).get(key).cloned()
     }
 
-    /// Adds a channel to its topic until the result is dropped.
+    /// Adds a channel to its topic until the registration is dropped.
     pub(crate) fn join(&self, key: &TopicKey, member: Arc<Member>) -> Registration {
         let topic = {
             let mut shard = self.shard(key);
@@ -404,7 +409,7 @@ impl Hub {
         Registration { hub: self.clone(), topic, member, presence_bytes: 0 }
     }
 
-    /// Private channels that are joined on this server.
+    /// Number of private channels joined on this server.
     pub(crate) fn private_channels(&self) -> usize {
         self.shared.private_channels.load(Ordering::Relaxed)
     }
@@ -412,7 +417,7 @@ impl Hub {
     /// Removes the topic if nothing is left of it.
     fn tidy(&self, key: &TopicKey) {
         let mut shard = self.shard(key);
-        // One lock after the other: who holds the presence waits for the members.
+        // Takes the locks one after the other: a holder of the presence lock may wait for the members lock.
         let is_empty = shard.get(key).is_some_and(|topic| {
             let is_left = topic.members.read().unwrap_or_else(PoisonError::into_inner).is_empty();
             is_left && topic.presence().is_empty()
@@ -422,7 +427,8 @@ impl Hub {
         }
     }
 
-    /// Sends a message to all channels of a topic on all servers, except one; says how many there are on this one.
+    /// Sends a message to all channels of a topic on all servers, except `except`. Returns the number of
+    /// receivers on this server.
     pub(crate) fn broadcast(
         &self,
         key: &TopicKey,
@@ -436,7 +442,7 @@ impl Hub {
         self.broadcast_here(key, fanout, except)
     }
 
-    /// The same, on this server alone.
+    /// Like [`Self::broadcast`], on this server only.
     pub(crate) fn broadcast_here(&self, key: &TopicKey, fanout: &Fanout, except: Option<u64>) -> usize {
         let Some(topic) = self.find(key) else { return 0 };
         let count = topic.deliver(fanout, BROADCAST, except);
@@ -444,9 +450,9 @@ impl Hub {
         count
     }
 
-    /// Another server tells of a presence.
+    /// Applies a presence change received from another server.
     pub(crate) fn apply_remote(&self, key: &TopicKey, owner: Owner, change: Change) {
-        // Under the shard's lock: the topic must not go between being found and being changed.
+        // Holds the shard's lock so that the topic is not removed before it is changed.
         let mut shard = self.shard(key);
         let topic = match change {
             Change::Gone => shard.get(key).cloned(),
@@ -512,12 +518,12 @@ impl Hub {
     }
 }
 
-/// A channel's place in its topic; what it holds there goes with it.
+/// A channel's membership in its topic. Dropping it removes the channel and its presence.
 pub(crate) struct Registration {
     hub: Hub,
     topic: Arc<Topic>,
     pub(crate) member: Arc<Member>,
-    /// What its presence takes, while it is present.
+    /// Memory of the channel's presence; 0 if it is not present.
     presence_bytes: usize,
 }
 
@@ -527,21 +533,22 @@ impl Registration {
         self.topic.key.clone()
     }
 
-    /// `presence_state`: everybody, as of the last diff.
+    /// Content of `presence_state`, as of the last diff.
     pub(crate) fn presence_state(&self) -> Arc<str> {
         self.topic.presence().state()
     }
 
-    /// What its presence takes.
+    /// Memory of the channel's presence.
     pub(crate) fn presence_bytes(&self) -> usize {
         self.presence_bytes
     }
 
-    /// Says that the channel is present under `key` with `payload`, a JSON object. `others` is what the other presences of its
-    /// socket take.
+    /// Makes the channel present under `key` with `payload`, a JSON object. `others` is the memory of the
+    /// other presences of its socket.
     ///
     /// # Errors
-    /// Presences of its socket, its topic or the server take too much: it says what it said before.
+    /// The socket, the topic or the server has reached its memory limit for presences; the previous presence
+    /// is kept.
     pub(crate) fn track(&mut self, key: &str, payload: &str, others: usize) -> Result<(), PresenceFull> {
         let owner = Owner { node: presence::THIS_NODE, member: self.member.id };
         let meta = {
@@ -567,7 +574,7 @@ impl Registration {
         Ok(())
     }
 
-    /// The channel is present no more.
+    /// Ends the channel's presence.
     pub(crate) fn untrack(&mut self) {
         let bytes = std::mem::take(&mut self.presence_bytes);
         if bytes == 0 {
@@ -644,7 +651,7 @@ mod tests {
         let _has_missed = member.open(Box::default());
         assert_eq!(frames(&queue), ["first", "second"]);
 
-        // Where the renewal does not come, what is held is bounded.
+        // If no renewal happens, held frames are bounded.
         member.lapse();
         let large = "x".repeat(QUEUE_BYTES / 4 + 1);
         for _ in 0..4 {

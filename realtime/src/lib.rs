@@ -50,7 +50,7 @@ use limits::Limits;
 use metered::Receiving;
 use token::Tokens;
 
-/// Schema `realtime` and its publications.
+/// SQL migrations of schema `realtime` and its publications.
 pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("realtime", 1, "messages", include_str!("../migrations/0001_messages.sql")),
     SystemMigration::new("realtime", 2, "functions", include_str!("../migrations/0002_functions.sql")),
@@ -63,35 +63,37 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     ),
 ];
 
-/// realtime.md 3.14: HTTP bodies.
+/// Maximum size of an HTTP request body (realtime.md 3.14).
 const BODY_LIMIT: usize = 8_000_000;
 
-/// Transactions that ask who may see row changes, at a time: joins and broadcasts keep connections of the pool.
+/// Concurrent visibility checks for row changes. Fewer than the pool has, so that joins and broadcasts still
+/// get connections.
 const CHECKS: usize = 4;
 
-/// What the gateway gives to the service.
+/// Everything [`service`] needs from the gateway.
 pub struct Dependencies {
-    /// Sessions of the login that takes on callers' roles, for what policies are asked.
+    /// Sessions of the login that assumes callers' roles; policies are evaluated in them.
     pub sessions: Sessions,
-    /// The system's login, which may replicate.
+    /// Connections of the system login, which may replicate.
     pub admin: Database,
-    /// Its pool.
+    /// Pool of the system login.
     pub system: ServicePool,
-    /// Notifications, [`changes::CHANNEL`] among them.
+    /// LISTEN notifications, including those on [`changes::CHANNEL`].
     pub events: Events,
-    /// Verifies tokens.
+    /// Verifies tokens and API keys.
     pub keys: Arc<Keys>,
-    /// The time.
+    /// Current time, for the expiry of tokens.
     pub clock: Clock,
-    /// What servers of the same project share and others do not: it keeps projects apart on one NATS.
+    /// Identifies the project. Servers of one project share it; it separates projects that use the same
+    /// NATS.
     pub project: String,
-    /// Knows of every task.
+    /// Tracks every task the service spawns.
     pub tracker: TaskTracker,
-    /// Cancelled when the server's tasks are to end.
+    /// Cancelled on shutdown; the service's tasks then end.
     pub shutdown: CancellationToken,
 }
 
-/// What every socket needs.
+/// State shared by all sockets.
 pub(crate) struct Realtime {
     pub(crate) config: RealtimeConfig,
     pub(crate) tokens: Tokens,
@@ -104,7 +106,7 @@ pub(crate) struct Realtime {
     pub(crate) tracker: TaskTracker,
 }
 
-/// The service at `/realtime/v1`.
+/// Builds the service at `/realtime/v1` and starts its background tasks.
 #[must_use]
 pub fn service(config: RealtimeConfig, dependencies: Dependencies) -> Service {
     let Dependencies { sessions, admin, system, events, keys, clock, project, tracker, shutdown } =
@@ -147,7 +149,7 @@ pub fn service(config: RealtimeConfig, dependencies: Dependencies) -> Service {
         router,
         bodies: |_| BodyMode::Buffered,
         body_limit: BODY_LIMIT,
-        // Of the HTTP routes; a socket lives as long as it is used.
+        // Applies to the HTTP routes only; a socket has no deadline.
         deadline: Duration::from_secs(15),
         compresses: false,
         cors: Cors {
@@ -160,7 +162,7 @@ pub fn service(config: RealtimeConfig, dependencies: Dependencies) -> Service {
     }
 }
 
-/// The hub, and the bus that `realtime.nats_url` names.
+/// The hub, connected to NATS if `realtime.nats_url` is set.
 fn hub(config: &RealtimeConfig, project: String, tracker: &TaskTracker, shutdown: CancellationToken) -> Hub {
     let Some(urls) = config.nats_url.clone() else { return Hub::new(Arc::new(bus::Alone), tracker.clone()) };
     let (nats, sent) = Nats::new();
@@ -177,7 +179,7 @@ async fn ping() -> Response {
     error::json_answer(StatusCode::OK, &json!({ "message": "Success" }))
 }
 
-/// How many sockets there are.
+/// Number of open sockets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sockets(Arc<AtomicU32>);
 
@@ -189,7 +191,7 @@ impl Sockets {
     }
 }
 
-/// A socket's place in the count.
+/// Keeps one socket counted.
 #[derive(Debug)]
 pub(crate) struct SocketCount(Arc<AtomicU32>);
 

@@ -1,4 +1,4 @@
-//! How much the server takes on: sockets with channels, joins, events, presence messages.
+//! Server-wide limits: sockets with channels, and rates of joins, events and presence messages.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,10 +7,11 @@ use tokio::time::Instant;
 
 use crate::config::RealtimeConfig;
 
-/// Seconds over which a rate is averaged: a burst may be so many times the rate.
+/// Seconds over which a rate is averaged; a burst may reach this many times the rate.
 const WINDOW: f64 = 10.0;
 
-/// The limit that stands for none: no server comes near, and clients that read it know that there is room.
+/// Stands for "no limit": higher than any server reaches, and clients that read it still see remaining
+/// capacity.
 const NO_LIMIT: f64 = i32::MAX as f64;
 
 /// A rate per second, averaged over [`WINDOW`].
@@ -22,7 +23,7 @@ pub(crate) struct Rate {
 
 #[derive(Debug)]
 struct Bucket {
-    /// What may come at once; below zero after more came.
+    /// Events that may still happen now; negative while a previous excess is being paid back.
     room: f64,
     filled_at: Instant,
 }
@@ -35,12 +36,12 @@ impl Rate {
         Self { per_second, bucket: Mutex::new(bucket) }
     }
 
-    /// Whether one more is within the limit now.
+    /// Whether one more event is currently within the limit.
     pub(crate) fn has_room(&self) -> bool {
         self.with(|bucket| bucket.room >= 1.0)
     }
 
-    /// Counts `count` events if there is room for the first of them; whether there was.
+    /// Counts `count` events if the first of them is within the limit. Returns whether it was.
     pub(crate) fn take(&self, count: usize) -> bool {
         self.with(|bucket| {
             let has_room = bucket.room >= 1.0;
@@ -53,7 +54,7 @@ impl Rate {
         })
     }
 
-    /// Events per second that are left, and the limit, for the headers of HTTP responses.
+    /// Remaining events per second, and the limit; for HTTP response headers.
     pub(crate) fn left(&self) -> (u64, u64) {
         let per_second = self.per_second;
         #[expect(
@@ -75,7 +76,7 @@ impl Rate {
     }
 }
 
-/// The limits of the whole server.
+/// Limits of this server.
 #[derive(Debug)]
 pub(crate) struct Limits {
     users: Arc<AtomicUsize>,
@@ -96,7 +97,7 @@ impl Limits {
         }
     }
 
-    /// Whether one more socket may join.
+    /// Whether another socket may join its first channel.
     pub(crate) fn has_room_for_user(&self) -> bool {
         self.users.load(Ordering::Relaxed) < self.max_users
     }
@@ -110,7 +111,7 @@ impl Limits {
     }
 }
 
-/// The place of a socket that has joined a channel, until it is dropped.
+/// Counts a socket with channels until it is dropped.
 #[derive(Debug)]
 pub(crate) struct User(Arc<AtomicUsize>);
 

@@ -1,5 +1,5 @@
-//! Counts what a socket has received of a message that is not whole yet. A client may announce 5 MB and send them byte by
-//! byte; with thousands of such clients that is the server's memory, so all of them share one bound.
+//! Counts the received bytes of incomplete messages. A client may announce 5 MB and send them byte by byte;
+//! thousands of such clients would exhaust the server's memory, so all sockets share one budget.
 
 use std::io;
 use std::pin::Pin;
@@ -11,23 +11,23 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::metrics;
 
-/// What incomplete messages of all sockets may take together, in bytes.
+/// Budget of all sockets for incomplete messages, in bytes.
 pub(crate) const RECEIVING_BYTES: usize = 256 * 1024 * 1024;
 /// What each may have beside that: most messages, and what the read buffer holds anyway.
 const FREE: usize = 64 * 1024;
 
-/// Bytes that all sockets have received of messages that are not whole.
+/// Bytes of incomplete messages, summed over all sockets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Receiving(Arc<AtomicUsize>);
 
-/// A stream that counts.
+/// A stream that counts the bytes read from it.
 #[derive(Debug)]
 pub(crate) struct Metered<S> {
     inner: S,
     all: Receiving,
-    /// Read since the last whole message.
+    /// Bytes read since the last complete message.
     read: usize,
-    /// How much of it is counted in `all`.
+    /// Part of `read` that is counted in `all`.
     counted: usize,
 }
 
@@ -36,7 +36,7 @@ impl<S> Metered<S> {
         Self { inner, all, read: 0, counted: 0 }
     }
 
-    /// A message is whole.
+    /// Resets the count: a message is complete.
     pub(crate) fn message_done(&mut self) {
         self.read = 0;
         self.give_back();

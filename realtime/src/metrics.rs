@@ -1,4 +1,4 @@
-//! Handles of the service's metrics: looked up once, as finding one by its name costs more than what it counts.
+//! Metric handles, resolved once: looking one up by name costs more than the increment.
 
 use std::sync::OnceLock;
 
@@ -25,22 +25,22 @@ handle!(bus_connected: Gauge = metrics::gauge!("basalt_realtime_bus_connected"))
 handle!(bus_nodes: Gauge = metrics::gauge!("basalt_realtime_bus_nodes"));
 handle!(bus_dropped: Counter = metrics::counter!("basalt_realtime_bus_dropped_total"));
 
-/// Joins by their outcome: `ok` or the code of the refusal.
+/// Joins by outcome: `ok` or the error code.
 pub(crate) fn count_join(outcome: &str) {
     metrics::counter!("basalt_realtime_joins_total", "outcome" => outcome.to_owned()).increment(1);
 }
 
-/// Renewals of private channels' leases: `kept`, `lost`, `failed`.
+/// Renewals of private channels' leases by outcome: `kept`, `lost`, `failed`.
 pub(crate) fn count_renewal(outcome: &'static str) {
     metrics::counter!("basalt_realtime_renewals_total", "outcome" => outcome).increment(1);
 }
 
-/// Broadcasts by where they came from: `socket`, `http`, `database`, `bus`.
+/// Broadcasts by source: `socket`, `http`, `database`, `bus`.
 pub(crate) fn count_broadcasts(source: &'static str, count: u64) {
     metrics::counter!("basalt_realtime_broadcasts_total", "source" => source).increment(count);
 }
 
-/// Sockets that the server closed, by the reason.
+/// Sockets closed by the server, by reason.
 pub(crate) fn count_closed(reason: &'static str) {
     metrics::counter!("basalt_realtime_sockets_closed_total", "reason" => reason).increment(1);
 }
@@ -69,7 +69,7 @@ pub(crate) fn begin(max_users: usize) {
     metrics::gauge!("basalt_realtime_users_limit").set(max_users as f64);
 }
 
-/// Adds one to a gauge until it is dropped.
+/// Increments a gauge and decrements it on drop.
 #[derive(Debug)]
 pub(crate) struct Counted(&'static OnceGauge);
 

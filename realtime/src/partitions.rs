@@ -1,5 +1,5 @@
-//! The daily partitions of `realtime.messages` (realtime.md 4). A message whose day has none is lost, so this runs at
-//! the server's start and every hour, whether or not a client is connected.
+//! Maintains the daily partitions of `realtime.messages` (realtime.md 4). A message whose day has no
+//! partition is lost, so this runs at startup and every hour, whether or not a client is connected.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use basalt_pg::pg_error::DriverError;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
-/// Partitions reach three days ahead, so even a long pause loses nothing.
+/// Partitions exist three days ahead, so a long outage loses nothing.
 const INTERVAL: Duration = Duration::from_secs(3600);
-/// After a failure.
+/// Delay after a failure.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// Calls [`maintain`] at once and every hour until `stop`. It connects anew each time: a connection held for an hour to
-/// be used for a millisecond is one that others lack.
+/// Runs [`maintain`] immediately and then every hour until `stop`. Each run opens its own connection:
+/// holding one for an hour to use it for a millisecond would waste it.
 pub async fn keep(admin: Database, stop: CancellationToken) {
     loop {
         let pause = match once(&admin).await {
@@ -38,11 +38,11 @@ async fn once(admin: &Database) -> Result<(), DriverError> {
     maintain(&admin.connect().await?).await
 }
 
-/// Makes the partitions from yesterday to three days ahead and drops those older than 72 hours. One round trip when
-/// there is nothing to do; safe on several servers at once.
+/// Creates the partitions from yesterday to three days ahead and drops those older than 72 hours. Costs one
+/// round trip when there is nothing to do; several servers may run it concurrently.
 ///
 /// # Errors
-/// The database is out of reach, or the login is neither a superuser nor the owner of schema `realtime`.
+/// The database is unreachable, or the login is neither a superuser nor the owner of schema `realtime`.
 pub async fn maintain(client: &Client) -> Result<(), DriverError> {
     Ok(client.batch_execute("select realtime.maintain_partitions()").await?)
 }

@@ -23,30 +23,31 @@ pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// What a presence takes beside its texts.
 const OVERHEAD: usize = 256;
 
-/// The node of channels of this server.
+/// Node id of this server's own channels.
 pub(crate) const THIS_NODE: u64 = 0;
 
-/// Whose meta it is. A channel has one at most.
+/// The channel a meta belongs to. A channel has at most one meta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Owner {
     pub(crate) node: u64,
     pub(crate) member: u64,
 }
 
-/// What a channel says about itself.
+/// Presence data of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
     /// Presence key.
     pub(crate) key: Arc<str>,
     pub(crate) phx_ref: Arc<str>,
-    /// The tracked object, as it came.
+    /// The tracked object, as received.
     pub(crate) payload: Arc<str>,
-    /// That object with `phx_ref`.
+    /// The tracked object with `phx_ref` added.
     pub(crate) json: Arc<str>,
 }
 
 impl Meta {
-    /// Refs come last: of two members of one name readers take the second, and a client must not choose its ref.
+    /// Refs are appended: of duplicate names JSON parsers use the last, and a client must not choose its own
+    /// ref.
     pub(crate) fn new(key: Arc<str>, phx_ref: Arc<str>, previous: Option<&str>, payload: &str) -> Self {
         let mut json = payload.trim_end().strip_suffix('}').unwrap_or("{").to_owned();
         if json.trim_end().len() > 1 {
@@ -62,13 +63,13 @@ impl Meta {
         Self { key, phx_ref, payload: payload.into(), json: json.into() }
     }
 
-    /// What it takes.
+    /// Estimated memory.
     pub(crate) fn size(&self) -> usize {
         OVERHEAD + self.key.len() + self.payload.len() + self.json.len()
     }
 }
 
-/// What happens to an owner's meta.
+/// A change of an owner's meta.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     /// It is this from now on.
@@ -77,14 +78,14 @@ pub(crate) enum Change {
     Gone,
 }
 
-/// When the next diff is to be sent.
+/// When the next diff is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// At once.
+    /// Immediately.
     Now,
-    /// After this; it is up to the caller, once.
+    /// After this delay; the caller schedules it, once.
     After(Duration),
-    /// By a task that is waiting already.
+    /// A task is already scheduled to send it.
     Scheduled,
 }
 
@@ -92,16 +93,16 @@ pub(crate) enum Flush {
 #[derive(Debug, Default)]
 pub(crate) struct TopicPresence {
     metas: HashMap<Owner, Meta>,
-    /// Of `metas`.
+    /// Estimated memory of `metas`.
     bytes: usize,
-    /// What the next diff tells; by owner and ref.
+    /// Content of the next diff, by owner and ref.
     joins: BTreeMap<(Owner, Arc<str>), Meta>,
     leaves: BTreeMap<(Owner, Arc<str>), Meta>,
     is_scheduled: bool,
     flushed_at: Option<Instant>,
-    /// Diffs that left at once since the last pause.
+    /// Diffs sent immediately since the last pause.
     burst: u32,
-    /// As of the last diff.
+    /// Encoded state as of the last diff.
     state: Option<Arc<str>>,
 }
 
@@ -110,7 +111,7 @@ impl TopicPresence {
         self.metas.is_empty()
     }
 
-    /// The owner's next meta; `None` when it says what it has said.
+    /// Builds the owner's next meta; `None` if key and payload are unchanged.
     pub(crate) fn next_meta(&self, owner: Owner, key: &str, payload: &str) -> Option<Meta> {
         let previous = self.metas.get(&owner);
         if previous.is_some_and(|meta| &*meta.payload == payload && &*meta.key == key) {
@@ -120,7 +121,7 @@ impl TopicPresence {
         Some(Meta::new(key.into(), next_ref(), previous, payload))
     }
 
-    /// Whether there is room for this meta in the place of the owner's last.
+    /// Whether `meta` fits when it replaces the owner's previous one.
     pub(crate) fn has_room(&self, owner: Owner, meta: &Meta) -> bool {
         let old = self.metas.get(&owner).map_or(0, Meta::size);
         self.bytes - old + meta.size() <= MOST_BYTES
@@ -146,7 +147,7 @@ impl TopicPresence {
         if let Some(old) = old {
             self.bytes -= old.size();
             let id = (owner, Arc::clone(&old.phx_ref));
-            // One that came since the last diff was never told of.
+            // A join that no diff has announced needs no leave.
             if self.joins.remove(&id).is_none() {
                 self.leaves.insert(id, old);
             }
@@ -169,7 +170,7 @@ impl TopicPresence {
         Flush::After(PAUSE.saturating_sub(since))
     }
 
-    /// The next diff, if there is something to tell.
+    /// Takes the next diff; `None` if nothing changed.
     pub(crate) fn take_diff(&mut self) -> Option<String> {
         self.is_scheduled = false;
         if self.joins.is_empty() && self.leaves.is_empty() {
@@ -182,7 +183,7 @@ impl TopicPresence {
         Some(format!("{{\"joins\":{joins},\"leaves\":{leaves}}}"))
     }
 
-    /// Everybody as of the last diff: what is to be told yet will be told by the next.
+    /// The state as of the last diff; pending changes follow in the next diff.
     pub(crate) fn state(&mut self) -> Arc<str> {
         if let Some(state) = &self.state {
             return Arc::clone(state);
@@ -201,7 +202,7 @@ impl TopicPresence {
         self.metas.keys().filter(|owner| owner.node == node).copied().collect()
     }
 
-    /// Members of this server with their metas.
+    /// The metas of this server's channels, by member id.
     pub(crate) fn own(&self) -> Vec<(u64, Meta)> {
         let own = self.metas.iter().filter(|(owner, _)| owner.node == THIS_NODE);
         own.map(|(owner, meta)| (owner.member, meta.clone())).collect()
@@ -215,7 +216,7 @@ impl Drop for TopicPresence {
     }
 }
 
-/// `{"key":{"metas":[…]}}`.
+/// Encodes metas as `{"key":{"metas":[…]}}`.
 fn grouped<'a>(metas: impl Iterator<Item = &'a Meta>) -> String {
     let mut keys: BTreeMap<&str, Vec<&Meta>> = BTreeMap::new();
     for meta in metas {
@@ -241,7 +242,7 @@ fn grouped<'a>(metas: impl Iterator<Item = &'a Meta>) -> String {
     out
 }
 
-/// Unique among all servers: a random part of the process and a count.
+/// Unique across servers: a random prefix of the process and a counter.
 fn next_ref() -> Arc<str> {
     static PREFIX: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -335,7 +336,7 @@ mod tests {
         let third = Owner { node: THIS_NODE, member: 2 };
         let meta = next(&presence, third, 1);
         assert!(!presence.has_room(third, &meta));
-        // What replaces another has its room.
+        // A replacement may use the space of the meta it replaces.
         let again = next(&presence, ANN, 2);
         assert!(presence.has_room(ANN, &again));
         presence.apply(ANN, Change::Is(again));

@@ -1,5 +1,5 @@
-//! What waits to be written to one socket: bounded, filled by anyone, emptied by the socket's task. A push never waits;
-//! beyond the bound the queue is given up, and the socket with it, so that a slow reader holds up nobody.
+//! Outgoing queue of one socket: bounded, filled by any task, drained by the socket's task. A push never
+//! waits; when the queue overflows, its socket is closed, so that a slow reader blocks no other.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -9,17 +9,17 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::metrics;
 
-/// Most bytes that wait for one socket. One message may be larger when nothing else waits.
+/// Most bytes queued for one socket. A single larger message is accepted if the queue is empty.
 pub(crate) const QUEUE_BYTES: usize = 4 * 1024 * 1024;
-/// What a message takes beside its payload.
+/// Estimated size of a message without its payload.
 const OVERHEAD: usize = 128;
 
-/// What waits.
+/// A queued item.
 #[derive(Debug)]
 pub(crate) enum Item {
-    /// To be written.
+    /// A frame to send.
     Frame(Message),
-    /// Changes were missed: the channel with this id is to end so that its client joins again.
+    /// The channel with this id missed changes; end it so that its client rejoins.
     Gap(u64),
     /// A frame is held for the channel with this id until its lease is renewed.
     Renewal(u64),
@@ -36,7 +36,7 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct Inner {
     items: VecDeque<Item>,
-    /// Of `items` and of what the socket's task has taken and not written yet.
+    /// Bytes of `items` and of items taken but not yet written.
     bytes: usize,
     state: State,
 }
@@ -45,28 +45,28 @@ struct Inner {
 enum State {
     #[default]
     Open,
-    /// More came than it holds.
+    /// The queue exceeded [`QUEUE_BYTES`].
     Overflowed,
     /// The socket's task has ended.
     Closed,
 }
 
-/// The queue was given up.
+/// The queue overflowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overflowed;
 
 impl Queue {
-    /// Adds a frame; drops it where the queue was given up.
+    /// Queues a frame; drops it if the queue has overflowed or is closed.
     pub(crate) fn push(&self, frame: Message) {
         self.add(Item::Frame(frame));
     }
 
-    /// Says that channel `id` missed changes.
+    /// Reports that channel `id` missed changes.
     pub(crate) fn push_gap(&self, id: u64) {
         self.add(Item::Gap(id));
     }
 
-    /// Asks the socket to renew the lease of channel `id`.
+    /// Requests a renewal of the lease of channel `id`.
     pub(crate) fn push_renewal(&self, id: u64) {
         self.add(Item::Renewal(id));
     }
@@ -97,10 +97,10 @@ impl Queue {
         }
     }
 
-    /// Takes all that waits.
+    /// Takes all queued items.
     ///
     /// # Errors
-    /// More came than it holds.
+    /// The queue overflowed.
     pub(crate) fn take(&self) -> Result<VecDeque<Item>, Overflowed> {
         let mut inner = self.inner();
         if inner.state == State::Overflowed {
@@ -109,7 +109,7 @@ impl Queue {
         Ok(std::mem::take(&mut inner.items))
     }
 
-    /// Says that an item that was taken is written.
+    /// Releases the bytes of an item that was taken and has been written.
     pub(crate) fn written(&self, size: usize) {
         let mut inner = self.inner();
         if inner.state == State::Open {
@@ -119,17 +119,17 @@ impl Queue {
         }
     }
 
-    /// Waits until something waits.
+    /// Waits until an item is queued.
     pub(crate) async fn filled(&self) {
         self.filled.notified().await;
     }
 
-    /// Waits until it is given up.
+    /// Waits until the queue overflows.
     pub(crate) async fn overflowed(&self) {
         self.overflowed.notified().await;
     }
 
-    /// Drops what waits and all that comes.
+    /// Discards queued items and ignores later ones.
     pub(crate) fn close(&self) {
         let mut inner = self.inner();
         if inner.state == State::Open {
@@ -146,7 +146,7 @@ impl Queue {
 }
 
 impl Item {
-    /// What it counts for.
+    /// Bytes this item counts for.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Frame(frame) => OVERHEAD + frame.len(),
@@ -176,7 +176,7 @@ mod tests {
         queue.filled().await;
         let taken = queue.take().unwrap();
         assert_eq!(taken.len(), 2);
-        // Taken is not written.
+        // Items that were taken still count until written.
         queue.push(frame(QUEUE_BYTES / 2));
         queue.overflowed().await;
         assert!(queue.take().is_err());

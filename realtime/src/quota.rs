@@ -1,4 +1,5 @@
-//! Bounds what the channels of one socket take, together: bindings and filters in number, all of it in bytes.
+//! Limits what the channels of one socket may use together: number of bindings and filter conditions, and
+//! bytes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,16 +14,16 @@ const MOST_CONDITIONS: usize = 1000;
 /// What all channels of a socket take, by the estimate below.
 const MOST_BYTES: usize = 2 * 1024 * 1024;
 
-/// What a channel takes beside its texts.
+/// Estimated size of a channel without its strings.
 const CHANNEL_BYTES: usize = 2048;
-/// A topic is kept by the socket, its channel, and the hub.
+/// The topic is stored by the socket, the channel and the hub.
 const COPIES_OF_TOPIC: usize = 6;
-/// The same of a binding and its place in the indexes.
+/// Estimated size of a binding and its index entries.
 const BINDING_BYTES: usize = 640;
-/// The same of a condition, or of one value of an `in` list.
+/// Estimated size of a condition, or of one value of an `in` list.
 const VALUE_BYTES: usize = 192;
 
-/// What a channel takes, or all channels of a socket.
+/// Estimated usage of one channel, or of all channels of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     bindings: usize,
@@ -31,7 +32,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Of a channel that is to be joined. `payload` is the join's, as it came.
+    /// Usage of a channel about to be joined; `payload` is the join's raw payload.
     pub(crate) fn for_join(topic: &str, payload: &str, join: &Join) -> Self {
         let bindings = join.changes.bindings.as_deref().unwrap_or_default();
         let filters = bindings.iter().filter_map(|binding| binding.filter.as_deref());
@@ -47,18 +48,18 @@ impl Usage {
     }
 }
 
-/// The sum of one socket.
+/// Usage of one socket.
 #[derive(Debug, Default)]
 pub(crate) struct Quota(Mutex<Usage>);
 
-/// A channel's part, given back when this is dropped.
+/// Usage of one channel; released on drop.
 #[derive(Debug)]
 pub(crate) struct QuotaShare {
     quota: Arc<Quota>,
     usage: Usage,
 }
 
-/// What there is too much of.
+/// The limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exceeded {
     Bindings,

@@ -1,5 +1,5 @@
-//! One connection's life: its task reads, lets [`Channels`] do what messages say, and writes what its queue holds. It ends
-//! with a reason that the client is told.
+//! Lifecycle of one connection. Its task reads messages, passes them to [`Channels`], and writes what its
+//! queue holds, until the connection ends with a reason and a close code.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -43,33 +43,33 @@ const MOST_SPREAD: Duration = Duration::from_secs(2);
 
 type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 
-/// What the handshake told of a client.
+/// What the handshake established about a client.
 pub(crate) struct Peer {
     pub(crate) version: Version,
     pub(crate) client: Client,
     pub(crate) token: Token,
-    /// `request.headers` of its policies.
+    /// `request.headers` for policies.
     pub(crate) headers: Arc<str>,
     pub(crate) address: Option<IpAddr>,
     /// Cancelled when the server shuts down.
     pub(crate) draining: CancellationToken,
 }
 
-/// Why a socket ends.
+/// Why a socket ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The client has left, or is beyond reach.
+    /// The client disconnected or is unreachable.
     Gone,
     Restart,
     Idle,
     WithoutChannel,
     TooManyJoins,
-    /// The client takes less than it is sent.
+    /// The outgoing queue overflowed.
     Overflow,
     FrameTooLarge,
-    /// What came is no websocket's.
+    /// The client violated the WebSocket protocol.
     Protocol,
-    /// The server holds too much of messages that are not whole.
+    /// The server-wide budget for incomplete messages is exhausted.
     Busy,
 }
 
@@ -107,7 +107,7 @@ impl End {
     }
 }
 
-/// Serves a socket to its end.
+/// Serves a socket until it ends.
 pub(crate) async fn run(realtime: Arc<Realtime>, upgraded: Upgraded, peer: Peer) {
     let config = WebSocketConfig::default()
         .read_buffer_size(BUFFER_BYTES)
@@ -203,7 +203,8 @@ fn next_deadline(channels: &Channels, heard_at: Instant) -> Instant {
     [channels.next_deadline(), empty].into_iter().flatten().fold(heard_at + IDLE, Instant::min)
 }
 
-/// Writes what waits. The client must take it in time, and faster than the queue fills.
+/// Writes the queued frames. Fails if the client does not accept them in time or the queue overflows
+/// meanwhile.
 async fn write_out(socket: &mut Socket, channels: &mut Channels, queue: &Queue) -> Result<(), End> {
     let items = queue.take().map_err(|_| End::Overflow)?;
     if items.is_empty() {

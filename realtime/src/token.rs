@@ -1,5 +1,5 @@
-//! Tokens of sockets and channels: who they speak for, until when, and what clients are told of one that is refused
-//! (realtime.md 3.1, 3.3, 3.12).
+//! Tokens of sockets and channels: verification, expiry, and the texts clients receive when a token is
+//! rejected (realtime.md 3.1, 3.3, 3.12).
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use basalt_core::keys::{Keys, TokenError};
 use basalt_core::service::WithoutSecretKeys;
 use http::Extensions;
 
-/// A token that was accepted.
+/// A verified token.
 #[derive(Clone)]
 pub(crate) struct Token {
-    /// As it came, to tell a new one from the same, and to judge it again.
+    /// The text as received: identifies the token and allows verifying it again.
     text: Arc<str>,
     pub(crate) claims: Arc<Claims>,
     /// `exp`, in seconds since 1970.
@@ -21,14 +21,14 @@ pub(crate) struct Token {
 }
 
 impl fmt::Debug for Token {
-    /// Token and claims never reach a log (STYLE 7.6).
+    /// Never prints the token or its claims (STYLE 7.6).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Token").field("role", &self.role()).finish_non_exhaustive()
     }
 }
 
 impl Token {
-    /// The database role it speaks for.
+    /// The database role of the token.
     pub(crate) fn role(&self) -> &str {
         self.claims.role().unwrap_or_default()
     }
@@ -38,10 +38,11 @@ impl Token {
     }
 }
 
-/// Who brings a token.
+/// Whether the caller may use secret keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Client {
-    /// A browser, where secret keys do not count: each visitor of the page could read them (decision 0053).
+    /// A browser: secret keys are rejected, because every visitor of the page could read them (decision
+    /// 0053).
     WithoutSecretKeys,
     Any,
 }
@@ -53,25 +54,25 @@ impl Client {
     }
 }
 
-/// Why a token was refused.
+/// Why a token was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TokenFault {
-    /// `exp` has passed, so many seconds ago.
+    /// It expired this many seconds ago.
     Expired(i64),
-    /// `role` or `exp` is missing or no string, no number.
+    /// `role` or `exp` is missing or has the wrong type.
     Fields,
     Malformed,
-    /// A key that bypasses every policy, in a browser.
+    /// A secret key, which bypasses every policy, sent by a browser.
     Secret,
     Signature,
-    /// No key for its algorithm, or none of its name.
+    /// No key exists for the token's algorithm or `kid`.
     Signer {
         kid: Option<String>,
     },
 }
 
 impl TokenFault {
-    /// As the answer to a handshake says it.
+    /// Error text of a handshake response.
     pub(crate) fn handshake_text(&self) -> String {
         match self {
             Self::Expired(_) => "Token has expired".to_owned(),
@@ -81,7 +82,7 @@ impl TokenFault {
         }
     }
 
-    /// As the answer to a join says it.
+    /// `reason` of a join reply.
     pub(crate) fn join_reason(&self) -> String {
         let code = match self {
             Self::Expired(_) | Self::Fields => "InvalidJWTToken",
@@ -93,7 +94,7 @@ impl TokenFault {
         format!("{code}: {}", self.text())
     }
 
-    /// As the system message before a channel's end says it.
+    /// Text of the system message sent before the channel is closed.
     pub(crate) fn system_text(&self) -> String {
         match self {
             Self::Signature => "Failed to validate JWT signature (signature_error)".to_owned(),
@@ -120,7 +121,7 @@ impl TokenFault {
     }
 }
 
-/// Judges tokens.
+/// Verifies tokens.
 #[derive(Clone, Debug)]
 pub(crate) struct Tokens {
     pub(crate) keys: Arc<Keys>,
@@ -163,7 +164,7 @@ impl Tokens {
         Ok(Token { text: given.into(), ..token })
     }
 
-    /// Seconds until it expires; negative after.
+    /// Seconds until the token expires; negative afterwards.
     pub(crate) fn seconds_left(&self, token: &Token) -> i64 {
         token.expires_at.saturating_sub(self.clock.unix_seconds())
     }
@@ -192,7 +193,7 @@ impl Tokens {
     }
 }
 
-/// What all API keys start with that are no JWT; a JWT never does.
+/// Whether this is an opaque API key: they start with `sb_`, which no JWT does.
 pub(crate) fn is_opaque(token: &str) -> bool {
     token.starts_with("sb_")
 }

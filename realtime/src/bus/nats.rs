@@ -30,16 +30,17 @@ const DEAD_AFTER: Duration = Duration::from_secs(5);
 const ASK_PAUSE: Duration = Duration::from_secs(2);
 /// Messages that wait to be sent, and their bytes.
 const QUEUE: usize = 4096;
+/// Most bytes waiting to be sent.
 const QUEUE_BYTES: usize = 64 * 1024 * 1024;
-/// Bytes of one part of everything; NATS takes 1 MB unless it is told otherwise.
+/// Size of one part of a snapshot; by default NATS accepts messages of up to 1 MB.
 const PART_BYTES: usize = 256 * 1024;
 
-/// What a message says; a broadcast's payload follows after a line feed.
+/// Header of a message; the payload of a broadcast follows after a line feed.
 #[derive(Debug, Serialize, Deserialize)]
 struct Head {
-    /// The sender.
+    /// Node id of the sender.
     node: u64,
-    /// Number of its last change of presence.
+    /// Number of the sender's last presence change.
     seq: u64,
     kind: Kind,
 }
@@ -47,7 +48,7 @@ struct Head {
 #[derive(Debug, Serialize, Deserialize)]
 enum Kind {
     Beat,
-    /// The sender ends.
+    /// The sender shuts down.
     Bye,
     Broadcast {
         topic: TopicName,
@@ -82,7 +83,7 @@ impl TopicName {
     }
 }
 
-/// Of a broadcast whose payload is framed apart.
+/// Header of a broadcast whose payload is framed separately from its event.
 #[derive(Debug, Serialize, Deserialize)]
 struct User {
     event: Box<str>,
@@ -94,7 +95,7 @@ struct User {
 struct Entry {
     topic: TopicName,
     member: u64,
-    /// `None`: gone.
+    /// `None` if the presence was removed.
     meta: Option<Present>,
 }
 
@@ -129,7 +130,7 @@ impl Entry {
     }
 }
 
-/// This server's end of the bus.
+/// This server's sender to the bus.
 pub(crate) struct Nats {
     node: u64,
     seq: AtomicU64,
@@ -138,7 +139,7 @@ pub(crate) struct Nats {
 }
 
 impl Nats {
-    /// The second is what [`run`] sends.
+    /// Returns the bus and the queue of messages that [`run`] sends.
     pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<Bytes>) {
         let (queue, sent) = mpsc::channel(QUEUE);
         // 0 is this server for itself.
@@ -350,15 +351,15 @@ fn memchr(message: &[u8]) -> Option<usize> {
     message.iter().position(|byte| *byte == b'\n')
 }
 
-/// The servers of `realtime.nats_url`.
+/// Parses the servers of `realtime.nats_url`.
 ///
 /// # Errors
-/// One is no URL.
+/// One of them is not a valid URL.
 pub(crate) fn addresses(urls: &str) -> Result<Vec<ServerAddr>, std::io::Error> {
     urls.split(',').map(|url| url.trim().parse()).collect()
 }
 
-/// Connects, and again whenever the connection is lost; sends and hears until `shutdown`.
+/// Connects, reconnecting when the connection is lost; sends and receives until `shutdown`.
 pub(crate) async fn run(
     nats: Arc<Nats>,
     hub: Hub,
@@ -379,7 +380,7 @@ pub(crate) async fn run(
     let mut listener = Listener { nats: Arc::clone(&nats), hub, others: HashMap::new(), told_at: None };
     let mut beats = interval(BEAT);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // On a task of its own: while NATS is away, sending waits and beats go on.
+    // Separate from receiving: while NATS is unreachable, publishing blocks, but heartbeats must go on.
     let sending = {
         let (client, subject, queued) = (client.clone(), subject.clone(), Arc::clone(&nats.queued_bytes));
         async move {

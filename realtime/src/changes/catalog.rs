@@ -19,9 +19,9 @@ use super::CHANNEL;
 use super::filter::Comparison;
 use super::types::{self, Json, SqlType, TypeRow};
 
-/// For changes that no notification tells of, such as memberships of roles; and of all others where the login is no superuser.
+/// Limits staleness for changes without a notification, such as role memberships, or all changes if the login is not a superuser.
 const MAX_AGE: Duration = Duration::from_secs(10);
-/// For one look.
+/// Time limit of one catalog query.
 pub(super) const LIMIT: Duration = Duration::from_secs(5);
 
 /// A table and its columns.
@@ -30,12 +30,12 @@ pub(super) struct Table {
     pub(super) oid: u32,
     pub(super) schema: String,
     pub(super) name: String,
-    /// Policies apply.
+    /// Whether row security is enabled.
     pub(super) has_policies: bool,
     /// Its rows are in partitions.
     pub(super) is_partitioned: bool,
     pub(super) columns: Vec<Column>,
-    /// The primary key, in its order, by place in `columns`.
+    /// Primary key columns in key order, as indexes of `columns`.
     pub(super) key: Vec<usize>,
     /// Of columns, by role.
     rights: Mutex<HashMap<Arc<str>, Arc<Rights>>>,
@@ -48,21 +48,21 @@ pub(super) struct Column {
     pub(super) type_oid: u32,
     /// `pg_type.typname`.
     pub(super) type_name: String,
-    /// As error messages name it.
+    /// The type's name in error messages.
     pub(super) shown_type: Arc<str>,
-    /// The type below domains, as SQL names it.
+    /// The base type, in SQL.
     pub(super) sql_type: Arc<SqlType>,
-    /// The domain, as SQL names it.
+    /// The domain, in SQL, if the column's type is one.
     pub(super) domain: Option<Arc<SqlType>>,
     pub(super) json: Json,
     pub(super) comparison: Comparison,
-    /// `like` and `~` take it.
+    /// Whether `like` and `~` accept the type.
     pub(super) is_text: bool,
-    /// Generated and stored.
+    /// Whether the column is generated and stored.
     pub(super) is_generated: bool,
 }
 
-/// What a role may read of a table, column by column.
+/// Columns of a table that a role may read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rights {
     pub(super) columns: Vec<bool>,
@@ -74,14 +74,14 @@ impl Table {
     }
 }
 
-/// What was read, and when.
+/// Cached entries with the time they were read.
 #[derive(Default)]
 struct Known {
     tables: HashMap<u32, (Instant, Arc<Table>)>,
     published: Option<(Instant, Arc<Published>)>,
-    /// Roles that exist.
+    /// Existing roles.
     roles: HashMap<String, Instant>,
-    /// Counts invalidations: what was asked before one is not kept after it.
+    /// Counts invalidations: the result of a query started before one is not cached after it.
     generation: u64,
 }
 
@@ -101,7 +101,7 @@ impl Known {
     }
 }
 
-/// Published tables by schema and name.
+/// Object ids of the published tables, by schema and name.
 pub(super) type Published = HashMap<(String, String), u32>;
 
 pub(super) struct Catalog {
@@ -125,14 +125,14 @@ impl Catalog {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets everything.
+    /// Invalidates everything.
     pub(super) fn invalidate(&self) {
         let mut known = self.known();
         let generation = known.generation + 1;
         *known = Known { generation, ..Known::default() };
     }
 
-    /// Forgets one table.
+    /// Invalidates one table.
     pub(super) fn invalidate_table(&self, oid: u32) {
         let mut known = self.known();
         known.generation += 1;
@@ -152,7 +152,7 @@ impl Catalog {
         }
     }
 
-    /// A table by its object id; `None` when there is none any more.
+    /// A table by its object id; `None` if it does not exist any more.
     pub(super) async fn table(&self, oid: u32) -> Result<Option<Arc<Table>>, SessionError> {
         if let Some(table) = self.known().table(oid) {
             return Ok(Some(table));
@@ -204,7 +204,7 @@ impl Catalog {
         Ok(published)
     }
 
-    /// Looks again at what is published, unless that was just done.
+    /// The published tables, read again unless that was just done.
     pub(super) async fn published_now(&self) -> Result<Arc<Published>, SessionError> {
         const RECENT: Duration = Duration::from_millis(200);
         {
@@ -216,7 +216,7 @@ impl Catalog {
         self.published().await
     }
 
-    /// Whether there is such a role.
+    /// Whether the role exists. Only a positive result is cached.
     pub(super) async fn has_role(&self, role: &str) -> Result<bool, SessionError> {
         const LOOK: &str = "select exists (select from pg_catalog.pg_roles where rolname = $1)";
         if self.known().has_role(role) {

@@ -1,50 +1,51 @@
-//! Messages of PostgreSQL's output plugin `pgoutput`, protocol version 1, values in text format.
+//! Decoder for the output plugin `pgoutput`, protocol version 1, values in text format.
 //!
-//! What comes in was written by PostgreSQL, but the lengths in it are read as if they were not: a message that contradicts
-//! itself is an error, and never more memory than its own bytes.
+//! The lengths in a message are not trusted, although PostgreSQL wrote them: an inconsistent message is an
+//! error, and decoding never allocates more than the message's size.
 
 use std::str;
 
 use bytes::{Buf, Bytes};
 
-/// Microseconds from 1970 to 2000, where PostgreSQL's clock begins.
+/// Microseconds from 1970 to 2000, PostgreSQL's epoch.
 const POSTGRES_EPOCH_MICROS: i64 = 946_684_800_000_000;
 
-/// A message.
+/// A decoded message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A committed transaction begins.
+    /// Start of a committed transaction.
     Begin(Begin),
-    /// It ends.
+    /// End of a transaction.
     Commit {
-        /// Where the log goes on after it.
+        /// Log position after the transaction.
         end: u64,
     },
-    /// A table, before its first change and again after its definition has changed.
+    /// Definition of a table; precedes its first change, and its first change after a change of the
+    /// definition.
     Relation(Relation),
-    /// A row of a table has changed.
+    /// A changed row.
     Change {
         /// Object id of the table.
         relation: u32,
-        /// What happened.
+        /// The change and its values.
         change: RowChange,
     },
-    /// Tables were emptied.
+    /// Tables were truncated.
     Truncate,
-    /// Origins, types, and messages of `pg_logical_emit_message`: of no use here.
+    /// Origins, types, and messages of `pg_logical_emit_message`: ignored.
     Other,
 }
 
-/// The head of a transaction.
+/// Header of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begin {
-    /// The lower half of its transaction id.
+    /// Lower 32 bits of the transaction id.
     pub xid: u32,
-    /// When it was committed, in microseconds since 1970.
+    /// Commit time in microseconds since 1970.
     pub committed_micros: i64,
 }
 
-/// A table as it was when its next change was made.
+/// Definition of a table at the time of the changes that follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relation {
     /// Object id.
@@ -53,9 +54,9 @@ pub struct Relation {
     pub schema: String,
     /// Name.
     pub name: String,
-    /// `REPLICA IDENTITY`: `d`efault, `f`ull, by `i`ndex, or `n`othing.
+    /// `REPLICA IDENTITY`: `d`efault, `f`ull, `i`ndex, or `n`othing.
     pub identity: u8,
-    /// Columns that are published, in table order.
+    /// Published columns, in table order.
     pub columns: Vec<RelationColumn>,
 }
 
@@ -66,36 +67,36 @@ pub struct RelationColumn {
     pub name: String,
     /// Object id of its type.
     pub type_oid: u32,
-    /// Whether it is part of the replica identity.
+    /// Whether the column is part of the replica identity.
     pub is_key: bool,
 }
 
-/// What happened to a row.
+/// The change of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowChange {
     /// INSERT.
     Insert {
-        /// The row.
+        /// The new row.
         new: Tuple,
     },
     /// UPDATE.
     Update {
-        /// What is told of the row before: nothing, its identity, or all.
+        /// What was sent of the previous row: nothing, its replica identity, or all columns.
         old: Option<Old>,
-        /// The row.
+        /// The new row.
         new: Tuple,
     },
     /// DELETE.
     Delete {
-        /// What is told of the row.
+        /// What was sent of the deleted row.
         old: Old,
     },
 }
 
-/// A row before a change.
+/// A row before its change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Old {
-    /// Only the columns of the replica identity have values; the others are NULL here.
+    /// Only the columns of the replica identity have values; the others are NULL.
     Key(Tuple),
     /// All columns.
     Full(Tuple),
@@ -114,19 +115,19 @@ impl Old {
 /// The values of a row, one for each column of its [`Relation`].
 pub type Tuple = Vec<Value>;
 
-/// One value.
+/// The value of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// NULL.
     Null,
-    /// Stored out of line and not changed, which is why PostgreSQL does not send it.
+    /// Stored out of line and unchanged, so PostgreSQL did not send it.
     Unchanged,
-    /// Its text, which is UTF-8.
+    /// UTF-8 text.
     Text(Bytes),
 }
 
 impl Value {
-    /// The text, if it is known and not NULL.
+    /// The text, unless NULL or unchanged.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -136,12 +137,12 @@ impl Value {
     }
 }
 
-/// A message that contradicts itself, or is of a protocol version that was not asked for.
+/// The message is inconsistent, or of an unsupported protocol version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a replication message cannot be read: {0}")]
 pub struct DecodeError(&'static str);
 
-/// The table that a message is a row change of; `None` for all other messages. Looks at five bytes.
+/// Object id of the table if the message is a row change. Inspects only the first five bytes.
 #[must_use]
 pub fn relation_of(message: &[u8]) -> Option<u32> {
     match message {
@@ -150,10 +151,10 @@ pub fn relation_of(message: &[u8]) -> Option<u32> {
     }
 }
 
-/// Reads a message.
+/// Decodes a message.
 ///
 /// # Errors
-/// It contradicts itself.
+/// The message is inconsistent.
 pub fn decode(message: Bytes) -> Result<Message, DecodeError> {
     let mut reader = Reader(message);
     let decoded = match reader.byte()? {
@@ -224,7 +225,7 @@ impl Reader {
         if self.byte()? == tag { Ok(()) } else { Err(DecodeError("a tuple does not begin as one")) }
     }
 
-    /// Text up to a NUL byte.
+    /// Reads text up to a NUL byte.
     fn string(&mut self) -> Result<String, DecodeError> {
         let end = self.0.iter().position(|byte| *byte == 0).ok_or(SHORT)?;
         let text = self.0.split_to(end);
@@ -241,7 +242,7 @@ impl Reader {
             let (name, type_oid, _modifier) = (self.string()?, self.u32()?, self.u32()?);
             columns.push(RelationColumn { name, type_oid, is_key: flags & 1 != 0 });
         }
-        // An empty name is how the plugin writes `pg_catalog`.
+        // The plugin sends an empty name for `pg_catalog`.
         let schema = if schema.is_empty() { "pg_catalog".to_owned() } else { schema };
         Ok(Relation { oid, schema, name, identity, columns })
     }
@@ -306,7 +307,7 @@ mod tests {
         write_tuple(out, old.tuple());
     }
 
-    /// As PostgreSQL writes it.
+    /// Encodes as PostgreSQL does.
     fn write(message: &Message) -> Vec<u8> {
         let mut out = Vec::new();
         match message {

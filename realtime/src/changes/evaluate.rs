@@ -1,5 +1,5 @@
-//! Evaluates a planned batch: who may see its rows, then whose filters these pass. What is decided about one subscriber leaves
-//! without waiting for the others.
+//! Evaluates a planned batch: first which subscribers may see its rows, then whose filters those rows pass.
+//! Decisions for one subscriber are released without waiting for the others.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use super::worker::Worker;
 /// Filters of one account in a statement. More are evaluated aside.
 const MOST_FILTERS: usize = 32;
 
-/// What the evaluation of a batch consists of. Numbers are places of addressees.
+/// The evaluations a batch needs. Recipients are given by index.
 #[derive(Default)]
 pub(super) struct Work {
-    /// Subscribers that are asked for in one transaction each.
+    /// Each group is evaluated in one transaction.
     groups: Vec<Group>,
-    /// They may see all their changes.
+    /// Recipients that may see all their changes.
     unrestricted: Vec<usize>,
-    /// Some of these have filters that PostgreSQL evaluates.
+    /// Whether one of the unrestricted recipients has filters that PostgreSQL evaluates.
     has_filters: bool,
 }
 
-/// Subscribers of one role.
+/// Visibility checks of subscribers with one role.
 struct Group {
     questions: Vec<Question>,
     addressees: Vec<Vec<usize>>,
@@ -38,7 +38,7 @@ struct Group {
 pub(super) type Seen = (usize, Arc<[usize]>);
 
 impl Work {
-    /// How many transactions are under way together, at least.
+    /// Minimum number of concurrent transactions.
     pub(super) fn transactions(&self) -> usize {
         self.groups.len() + usize::from(self.has_filters)
     }
@@ -58,7 +58,7 @@ impl Trial<'_> {
         self.filters.iter().position(|(known, _)| **known == *test)
     }
 
-    /// Whether a binding's filters pass a change, where `passing` holds (filter, change).
+    /// Whether a binding's filters pass a change. `passing` contains (filter, change).
     pub(super) fn passes(&self, found: &Match, change: usize, passing: &HashSet<(usize, usize)>) -> bool {
         let mut tests = found.asks.iter().filter_map(|ask| found.bound.tests.get(*ask));
         tests.all(|test| self.place(test).is_some_and(|filter| passing.contains(&(filter, change))))
@@ -199,7 +199,7 @@ impl Worker {
         self.release(decided);
     }
 
-    /// Lets what is decided leave in order.
+    /// Releases decided changes in order.
     pub(super) fn release(&self, decided: Vec<Decided>) {
         let count: usize = decided.iter().map(|decided| decided.changes.len()).sum();
         metrics::counter!("basalt_realtime_changes_delivered_total").increment(count as u64);
@@ -213,7 +213,7 @@ impl Worker {
         self.set_aside(plan, subject, suspect, addressees);
     }
 
-    /// PostgreSQL did not answer: these subscribers join again.
+    /// PostgreSQL did not respond: these recipients rejoin.
     pub(super) fn force_resync(
         &self,
         plan: &Plan,

@@ -1,8 +1,8 @@
-//! Filters of subscriptions: what a client writes (realtime.md 3.6), and whether a value passes.
+//! Filters of subscriptions: parsing (realtime.md 3.6) and evaluation.
 //!
-//! The server compares values itself where text is enough for that: numbers, booleans, dates and times, UUIDs, and equality of
-//! text. Everything else (ordering of text in a collation, patterns, types of extensions) PostgreSQL answers, in the role of the
-//! subscriber.
+//! Values are compared here where their text is sufficient: numbers, booleans, dates and times, UUIDs, and
+//! equality of text. PostgreSQL evaluates everything else as the subscriber's role: collation order,
+//! patterns, types of extensions.
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use super::types::SqlType;
 
-/// Items of an `in` filter.
+/// Most items of an `in` filter.
 pub const MAX_ITEMS: usize = 100;
-/// Conditions of one filter: each may cost a statement for each change.
+/// Most conditions of one filter: each may cost a statement per change.
 const MAX_CONDITIONS: usize = 50;
 
-/// What a condition compares by.
+/// Comparison operator of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator {
     /// `=`
@@ -63,7 +63,7 @@ impl Operator {
         Self::IsDistinct,
     ];
 
-    /// As clients write it.
+    /// The name in filters.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -83,7 +83,7 @@ impl Operator {
         }
     }
 
-    /// PostgreSQL's operator. `is` has none; those of `in` and `isdistinct` compare for equality.
+    /// PostgreSQL's operator. `is` has none; `in` and `isdistinct` use equality.
     #[must_use]
     pub const fn symbol(self) -> &'static str {
         match self {
@@ -100,30 +100,30 @@ impl Operator {
         }
     }
 
-    /// It compares text with a pattern.
+    /// Whether the operator matches text against a pattern.
     #[must_use]
     pub const fn is_pattern(self) -> bool {
         matches!(self, Self::Like | Self::ILike | Self::Match | Self::IMatch)
     }
 }
 
-/// A condition as it was written.
+/// A parsed condition, not yet validated against a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Column.
+    /// Column name.
     pub column: String,
-    /// Comparison.
+    /// Comparison operator.
     pub operator: Operator,
-    /// `not.` stood before it.
+    /// Whether `not.` preceded the operator.
     pub is_negated: bool,
-    /// Value; of `in` an array literal.
+    /// Value; for `in` an array literal.
     pub value: String,
 }
 
-/// Reads a filter. No condition at all passes every row.
+/// Parses a filter. Without conditions every row passes.
 ///
 /// # Errors
-/// The reason, as clients know it from upstream.
+/// The error text, as upstream words it.
 pub fn parse(text: &str) -> Result<Vec<Condition>, String> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
@@ -138,13 +138,13 @@ pub fn parse(text: &str) -> Result<Vec<Condition>, String> {
     segments.into_iter().map(|segment| condition(segment.trim())).collect()
 }
 
-/// How many conditions a filter has, whether they can be read or not.
+/// Number of conditions in a filter, valid or not.
 #[must_use]
 pub fn count(text: &str) -> usize {
     if text.trim().is_empty() { 0 } else { split(text).len() }
 }
 
-/// At commas that are neither within parentheses nor within a quoted value.
+/// Splits at commas outside parentheses and quoted values.
 fn split(text: &str) -> Vec<&str> {
     let mut segments = Vec::new();
     let (mut depth, mut is_quoted, mut is_escaped, mut before, mut begin) = (0_usize, false, false, ',', 0);
@@ -195,7 +195,7 @@ fn condition(segment: &str) -> Result<Condition, String> {
     Ok(Condition { column: column.to_owned(), operator, is_negated, value })
 }
 
-/// What is between double quotes, where they are the first and the last character of it.
+/// Removes double quotes if they enclose the complete value.
 fn unquote(value: &str) -> String {
     let Some(inside) = value.strip_prefix('"') else { return value.to_owned() };
     let mut text = String::with_capacity(inside.len());
@@ -211,13 +211,13 @@ fn unquote(value: &str) -> String {
     value.to_owned()
 }
 
-/// A list of texts as upstream shows it.
+/// A list of strings in upstream's notation.
 fn list(items: &[&str]) -> String {
     let items: Vec<String> = items.iter().map(|item| quoted(item)).collect();
     format!("[{}]", items.join(", "))
 }
 
-/// A text as upstream shows it.
+/// A string in upstream's notation.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
@@ -239,29 +239,29 @@ pub fn quoted(text: &str) -> String {
     quoted
 }
 
-/// How values of a type are compared by their text.
+/// How values of a type can be compared by their text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// `t`, `f`.
     Bool,
-    /// Whole numbers.
+    /// Integers.
     Integer,
     /// `float4`, `float8`.
     Float,
-    /// Any precision.
+    /// Decimal numbers of any precision.
     Numeric,
-    /// The order of the text is that of the values.
+    /// Text order equals value order.
     Ordered,
-    /// Dates and timestamps: years of any length, before and after Christ, and infinity.
+    /// Dates and timestamps: years of any length, BC, and infinity.
     Date,
-    /// Equal text is equal, and no other; the order is not known here.
+    /// Values are equal exactly if their texts are; the order is unknown.
     Equality,
-    /// PostgreSQL compares.
+    /// Only PostgreSQL can compare them.
     Postgres,
 }
 
 impl Comparison {
-    /// Equal values have equal texts, so that they can be looked up by it.
+    /// Whether equal values have equal texts, so that they can be indexed by text.
     #[must_use]
     pub const fn has_unique_texts(self) -> bool {
         match self {
@@ -270,15 +270,15 @@ impl Comparison {
         }
     }
 
-    /// `None` where the order is not known here.
+    /// `None` if the order is unknown.
     fn compare(self, left: &str, right: &str) -> Option<Ordering> {
         match self {
-            // `f` comes before `t`.
+            // `f` < `t`.
             Self::Bool | Self::Ordered => Some(left.cmp(right)),
             Self::Integer => Some(left.parse::<i64>().ok()?.cmp(&right.parse::<i64>().ok()?)),
             Self::Float => {
                 let (left, right) = (left.parse::<f64>().ok()?, right.parse::<f64>().ok()?);
-                // PostgreSQL: NaN equals itself and is greater than the rest.
+                // As in PostgreSQL, NaN equals itself and is greater than all other numbers.
                 Some(match (left.is_nan(), right.is_nan()) {
                     (false, false) => left.partial_cmp(&right)?,
                     (left, right) => left.cmp(&right),
@@ -292,8 +292,8 @@ impl Comparison {
     }
 }
 
-/// Sorts as the number does: class (−∞, negative, zero, positive, ∞, NaN), then for positive numbers the digits before the
-/// point by length and value, then those behind it; for negative numbers the same, reversed.
+/// Sort key of a number: class (−∞, negative, zero, positive, ∞, NaN), then for positive numbers the integer
+/// digits by length and value, then the fraction; for negative numbers the same in reverse.
 #[derive(PartialEq)]
 struct NumericKey<'a> {
     class: i8,
@@ -336,7 +336,7 @@ fn numeric_key(text: &str) -> Option<NumericKey<'_>> {
     Some(NumericKey { class, whole, fraction })
 }
 
-/// Year, and what stands behind it, which sorts as text: the offset is always `+00`.
+/// Year, and the rest, which sorts as text because the offset is always `+00`.
 fn date_key(text: &str) -> Option<(i64, &str)> {
     match text {
         "infinity" => return Some((i64::MAX, "")),
@@ -352,7 +352,7 @@ fn date_key(text: &str) -> Option<(i64, &str)> {
     Some((if is_before_christ { 1 - year } else { year }, rest))
 }
 
-/// What `is` compares with.
+/// Operand of `is`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truth {
     /// `null`
@@ -366,7 +366,7 @@ pub enum Truth {
 }
 
 impl Truth {
-    /// From the value of a condition.
+    /// Parses the value of a condition.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
@@ -379,56 +379,56 @@ impl Truth {
     }
 }
 
-/// The right side of a comparison, in the text that PostgreSQL gives such a value.
+/// Right-hand side of a comparison, in PostgreSQL's text format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operand {
     /// One value.
     One(Arc<str>),
-    /// Those of `in`, and the array literal.
+    /// Values of `in`, and their array literal.
     Many {
-        /// Without NULLs, which equal nothing.
+        /// Values except NULL, which equals nothing.
         items: Vec<Arc<str>>,
-        /// There was one: what is not among the items is neither in nor not in.
+        /// Whether there was a NULL: values not among `items` are then neither in nor not in.
         has_null: bool,
-        /// As PostgreSQL reads it.
+        /// The array literal for PostgreSQL.
         literal: Arc<str>,
     },
-    /// That of `is`.
+    /// Operand of `is`.
     Truth(Truth),
 }
 
-/// A condition that was checked against its table.
+/// A condition validated against its table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
-    /// Column.
+    /// Column name.
     pub column: Arc<str>,
-    /// Object id of its type when it was checked; another type asks for another check.
+    /// Type of the column when validated; a changed type makes the test obsolete.
     pub type_oid: u32,
-    /// The type below domains, as SQL names it.
+    /// The column's base type, in SQL.
     pub sql_type: Arc<SqlType>,
-    /// Comparison.
+    /// Comparison operator.
     pub operator: Operator,
-    /// `not.` stood before it.
+    /// Whether `not.` preceded the operator.
     pub is_negated: bool,
-    /// Right side.
+    /// Right-hand side.
     pub operand: Operand,
-    /// How values are compared.
+    /// How values of the column are compared.
     pub comparison: Comparison,
 }
 
-/// Whether a value passes.
+/// Result of evaluating a condition on a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does.
+    /// The value passes.
     Yes,
-    /// It does not.
+    /// The value does not pass.
     No,
     /// PostgreSQL has to say.
     Ask,
 }
 
 impl Test {
-    /// Judges a value; the inner `None` is NULL. Absent values pass nothing.
+    /// Evaluates the condition; the inner `None` is NULL. An unavailable value does not pass.
     #[must_use]
     pub fn judge(&self, value: Option<Option<&str>>) -> Verdict {
         let Some(value) = value else { return Verdict::No };
@@ -453,7 +453,7 @@ impl Test {
                 if !is_among && *has_null { None } else { Some(is_among) }
             }
         };
-        // Unknown stays unknown when it is negated.
+        // Unknown negated is unknown.
         match truth {
             Some(truth) if truth != self.is_negated => Verdict::Yes,
             Some(_) | None => Verdict::No,
@@ -486,7 +486,7 @@ impl Test {
         }
     }
 
-    /// The right side as text, for PostgreSQL.
+    /// Right-hand side as text, for PostgreSQL.
     #[must_use]
     pub fn operand_text(&self) -> &str {
         match &self.operand {

@@ -1,5 +1,5 @@
-//! Stored generated columns, which PostgreSQL streams from 18 on only (realtime.md 5). Before, they are read from the row, and
-//! told where the row still is the one that the change has made: otherwise the value would belong to another change.
+//! Stored generated columns, which PostgreSQL replicates only from 18 on (realtime.md 5). Before that they are read from the row,
+//! and used only if the row is still as the change left it: otherwise the value would belong to another change.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub(super) async fn add(
         .collect();
     let rows = match read(pool, table, relation, places, &keyed).await {
         Ok(rows) => rows,
-        // The login may not read the table: the columns stay away.
+        // The login may not read the table: omit the columns.
         Err(SessionError::Postgres(error)) if !error.is_fatal && !error.is_unavailable() => Vec::new(),
         Err(error) => return Err(error),
     };

@@ -1,17 +1,17 @@
-//! Bounds what row changes take while they wait, in bytes.
+//! Memory limits for waiting row changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A bound that many share.
+/// A byte budget shared by many changes.
 pub(super) struct ChangeMemory {
     used: AtomicUsize,
     limit: usize,
-    /// Shows what is used.
+    /// Gauge that shows the used bytes.
     gauge: &'static str,
 }
 
-/// A part of it, given back when this is dropped.
+/// A reservation; released on drop.
 pub(super) struct MemoryShare {
     memory: Arc<ChangeMemory>,
     bytes: usize,

@@ -1,7 +1,8 @@
-//! Rows that are inserted into `realtime.messages` (`realtime.send` and kin) are broadcast (realtime.md 3.10).
+//! Broadcasts rows inserted into `realtime.messages` by `realtime.send` and similar functions (realtime.md
+//! 3.10).
 //!
-//! Rows that were missed, because the stream was away or the queue full, are read from the table afterwards, which is why the
-//! ids of the newest rows are remembered.
+//! Rows missed because the stream was down or the queue full are read from the table afterwards. The ids of
+//! the newest rows are kept to avoid broadcasting them twice.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use uuid::Uuid;
 use super::decoder::{self, Message, Relation, RowChange};
 use super::{MessagePayload, MessageSink};
 
-/// Rows that wait to be broadcast.
+/// Most rows waiting to be broadcast.
 const QUEUE: usize = 1024;
 /// Ids that are remembered.
 const REMEMBERED: usize = 8192;
@@ -31,7 +32,7 @@ const OVERLAP: Duration = Duration::from_secs(30);
 /// Rows that are read after a gap.
 const MOST_MISSED: i64 = 5000;
 
-/// Takes rows from the stream.
+/// Receives rows from the stream.
 pub(super) struct Queue {
     rows: mpsc::Sender<(Arc<Relation>, Bytes)>,
     missed: Arc<Missed>,
@@ -44,21 +45,21 @@ struct Missed {
 }
 
 impl Queue {
-    /// Takes a row change of the table.
+    /// Queues a row change of the table.
     pub(super) fn push(&self, relation: &Arc<Relation>, message: &Bytes) {
         if self.rows.try_send((Arc::clone(relation), Bytes::copy_from_slice(message))).is_err() {
             self.gap();
         }
     }
 
-    /// Rows were missed.
+    /// Reports that rows were missed.
     pub(super) fn gap(&self) {
         self.missed.is_due.store(true, Ordering::Release);
         self.missed.woken.notify_one();
     }
 }
 
-/// Begins to broadcast into `sink`.
+/// Starts broadcasting to `sink`.
 pub(super) fn start(
     sink: Arc<dyn MessageSink>,
     pool: ServicePool,
@@ -84,13 +85,13 @@ struct Broadcaster {
     sink: Arc<dyn MessageSink>,
     pool: ServicePool,
     missed: Arc<Missed>,
-    /// When the newest row that was seen came, or when we began.
+    /// When the newest row was received, or when the server started.
     since: Timestamp,
     seen: HashSet<Uuid>,
     order: VecDeque<Uuid>,
 }
 
-/// A row of the table, as far as it is broadcast.
+/// The columns of a row that matter for broadcasting.
 struct Row {
     id: Uuid,
     topic: Option<String>,
@@ -162,7 +163,7 @@ impl Broadcaster {
         }
     }
 
-    /// Broadcasts what is in the table and was not seen.
+    /// Broadcasts rows of the table that were not seen in the stream.
     async fn catch_up(&mut self) -> Result<(), SessionError> {
         const LOOK: &str = "
             select id, topic, event, private, payload::text, binary_payload, skip_broadcast
@@ -170,7 +171,7 @@ impl Broadcaster {
             where inserted_at > (to_timestamp($1) at time zone 'utc')
             order by inserted_at limit $2";
         let since = self.since.checked_sub(OVERLAP).unwrap_or(self.since);
-        // Nothing that was there before us is sent again.
+        // Without a row seen yet, start at the server's start: earlier rows must not be broadcast.
         let since = if self.seen.is_empty() { self.since } else { since };
         #[expect(clippy::cast_precision_loss, reason = "microseconds are not needed")]
         let seconds = since.as_microsecond() as f64 / 1e6;
@@ -197,7 +198,7 @@ impl Broadcaster {
     }
 }
 
-/// A row of the stream; `None` for what is no insert, or has no id.
+/// Decodes a row of the stream; `None` if it is not an insert or has no id.
 fn read(relation: &Relation, message: Bytes) -> Option<Row> {
     let Ok(Message::Change { relation: _, change: RowChange::Insert { new } }) = decoder::decode(message)
     else {

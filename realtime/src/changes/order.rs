@@ -1,11 +1,12 @@
 //! Releases the changes of each channel in commit order, although tables are evaluated in parallel.
 //!
-//! The router numbers changes as the stream brings them. Planning a batch of a table opens the batch for each channel that it
-//! concerns, at the position of the channel's first change in it; deciding the batch for the channel closes it. A change leaves
-//! once every batch that is open for its channel begins behind it, and so does every change of the channel's tables that is not
-//! planned yet. Channels that a slow policy or filter does not concern have no open batch, so they do not wait for it.
+//! The router numbers changes in stream order. Planning a batch of a table opens the batch for every channel
+//! it concerns, at the position of the channel's first change in it; deciding the batch for a channel closes
+//! it there. A change is released once it precedes every batch open for its channel and every unplanned
+//! change of the channel's tables. Channels that a slow policy or filter does not concern have no open batch
+//! and do not wait for it.
 //!
-//! What is decided and waits is bounded, in number for each channel and in bytes for all of them.
+//! Decided changes that wait are limited in number per channel and in bytes for all channels.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -22,14 +23,14 @@ const MOST_HELD: usize = 4096;
 /// What a held change takes beside its JSON, which channels share.
 const HELD_BYTES: usize = 160;
 
-/// The place of a change in the stream.
+/// Sequence number of a change in the stream.
 pub(super) type Position = u64;
 
-/// The changes of one table that are not planned yet.
+/// Unplanned changes of one table.
 pub(super) struct TableQueue {
     schema: String,
     name: String,
-    /// Held to look and to change it, never across an await.
+    /// Held briefly, never across an await.
     state: Mutex<QueueState>,
     filled: Notify,
 }
@@ -37,7 +38,7 @@ pub(super) struct TableQueue {
 #[derive(Default)]
 struct QueueState {
     items: VecDeque<Item>,
-    /// First of the batch that was taken and is not planned yet.
+    /// Position of the first change in the batch being planned.
     planning: Option<Position>,
     is_closed: bool,
 }
@@ -48,7 +49,7 @@ impl TableQueue {
         self.filled.notify_one();
     }
 
-    /// Nothing more will come.
+    /// No more changes will be pushed.
     pub(super) fn close(&self) {
         self.state().is_closed = true;
         self.filled.notify_one();
@@ -74,7 +75,7 @@ impl TableQueue {
         }
     }
 
-    /// The first change that is not planned yet.
+    /// Position of the first unplanned change.
     fn unplanned(&self) -> Option<Position> {
         let state = self.state();
         state.planning.or_else(|| state.items.front().map(|item| item.position))
@@ -88,7 +89,7 @@ impl TableQueue {
 /// A change encoded for one set of columns.
 pub(super) struct Encoded {
     pub(super) change: EncodedChange,
-    /// Taken when the first channel holds it.
+    /// Reserved when the first channel holds the change.
     held: OnceLock<MemoryShare>,
 }
 
@@ -98,23 +99,23 @@ impl Encoded {
     }
 }
 
-/// A change that a channel is to get.
+/// A change to be sent to a channel.
 pub(super) struct Outgoing {
-    /// Its place in the stream, and among the frames that the channel gets of it.
+    /// Position in the stream, and index among the frames the channel gets for that change.
     pub(super) at: (Position, usize),
     pub(super) encoded: Arc<Encoded>,
     pub(super) ids: Vec<u64>,
 }
 
-/// What was decided about a batch for one channel.
+/// Outcome of a batch for one channel.
 pub(super) struct Decided {
     pub(super) subscriber: Arc<Subscriber>,
-    /// Where the batch was opened.
+    /// Position at which the batch was opened.
     pub(super) first: Position,
     pub(super) changes: Vec<Outgoing>,
 }
 
-/// A channel holds more than it may.
+/// A channel exceeded its limit for held changes.
 struct Overflow;
 
 struct Held {
@@ -123,29 +124,30 @@ struct Held {
     _share: MemoryShare,
 }
 
-/// What a channel waits for, and what it holds until then.
+/// Open batches of a channel, and changes held because of them.
 #[derive(Default)]
 pub(super) struct Outbox {
-    /// Where the batches begin that are not decided.
+    /// Start positions of undecided batches.
     open: Vec<Position>,
     held: BTreeMap<(Position, usize), Held>,
     has_ended: bool,
 }
 
 impl Outbox {
-    /// A batch that is being planned concerns the channel from this position on.
+    /// Opens a batch that concerns the channel from this position on.
     pub(super) fn open(&mut self, first: Position) {
         if !self.has_ended {
             self.open.push(first);
         }
     }
 
-    /// The subscription is over: nothing more leaves.
+    /// The subscription has ended: nothing more is sent.
     pub(super) fn end(&mut self) {
         *self = Self { has_ended: true, ..Self::default() };
     }
 
-    /// Closes a batch; whether something is held. `unplanned` is the first position of what is not planned.
+    /// Closes a batch. Returns whether changes are held. `unplanned` is the position of the first unplanned
+    /// change.
     fn decide(
         &mut self,
         first: Position,
@@ -179,7 +181,7 @@ impl Outbox {
         }
         if encoded.held.get().is_none() {
             let share = memory.reserve(encoded.change.data.len()).ok_or(Overflow)?;
-            // Another channel may have been first.
+            // Another channel may have set it first.
             drop(encoded.held.set(share));
         }
         let share = memory.reserve(HELD_BYTES + size_of_val(&*ids)).ok_or(Overflow)?;
@@ -202,21 +204,21 @@ impl Outbox {
     }
 }
 
-/// The tables whose changes are planned, and the channels that hold changes.
+/// Queues of all tables, and the channels that hold changes.
 pub(super) struct Sequencer {
     queues: RwLock<Vec<Arc<TableQueue>>>,
-    /// By number. Held to look and to change it; outboxes are not locked meanwhile.
+    /// Channels by number. Held briefly; outboxes are not locked meanwhile.
     holding: Mutex<HashMap<u64, Arc<Subscriber>>>,
     memory: Arc<ChangeMemory>,
 }
 
 impl Sequencer {
-    /// `memory` bounds what all channels hold.
+    /// `memory` limits what all channels hold.
     pub(super) fn new(memory: Arc<ChangeMemory>) -> Self {
         Self { queues: RwLock::default(), holding: Mutex::default(), memory }
     }
 
-    /// The queue of a table.
+    /// Adds the queue of a table.
     pub(super) fn add_queue(&self, schema: &str, name: &str) -> Arc<TableQueue> {
         let queue = Arc::new(TableQueue {
             schema: schema.to_owned(),
@@ -228,21 +230,21 @@ impl Sequencer {
         queue
     }
 
-    /// It is closed and empty.
+    /// Removes a queue that is closed and empty.
     pub(super) fn remove_queue(&self, queue: &Arc<TableQueue>) {
         let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|known| !Arc::ptr_eq(known, queue));
     }
 
-    /// The batch that was taken last is open for all channels that it concerns.
+    /// Marks the current batch as planned: it is now open for all channels it concerns.
     pub(super) fn planned(&self, queue: &TableQueue) {
         queue.state().planning = None;
         self.release_holding();
     }
 
-    /// Closes batches. Returns the channels that hold more than they may.
+    /// Closes batches. Returns the channels that exceeded their limit.
     pub(super) fn decide(&self, all: Vec<Decided>) -> Vec<Arc<Subscriber>> {
-        // Older than the decisions, which is safe: what comes after this is behind them.
+        // Read before deciding, which is safe: later changes have higher positions.
         let unplanned = self.unplanned();
         let (mut overflowed, mut is_held) = (Vec::new(), false);
         for Decided { subscriber, first, changes } in all {
@@ -258,7 +260,7 @@ impl Sequencer {
             }
         }
         if is_held || self.is_holding() {
-            // A table may have been planned before the channel was among those that hold something.
+            // A table may have been planned before the channel was added to those that hold changes.
             self.release_holding();
         }
         overflowed
@@ -279,7 +281,7 @@ impl Sequencer {
             let mut outbox = subscriber.outbox();
             let bound = outbox.bound(bound);
             outbox.release(bound, &*subscriber.sink);
-            // Under its lock: what it holds next enters it again.
+            // While the outbox is locked: a change held later adds the channel again.
             if outbox.held.is_empty() {
                 self.holding().remove(&subscriber.number());
             }

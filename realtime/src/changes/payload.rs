@@ -1,4 +1,4 @@
-//! The JSON object `data` of a change (realtime.md 3.7): once for each set of columns that somebody may see.
+//! The JSON object `data` of a change (realtime.md 3.7), encoded once per set of readable columns.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -9,17 +9,17 @@ use super::order::Position;
 use super::types::push_string;
 use super::{EncodedChange, EventKind};
 
-/// Of the row change as text; a larger one is told without its long values.
+/// Size of a row change above which its long values are omitted.
 const MAX_CHANGE_BYTES: usize = 1_048_576;
-/// Values that are told all the same, as JSON.
+/// Size up to which values are sent even then, as JSON.
 const SHORT_VALUE_BYTES: usize = 64;
 
-/// A row change with what is known of its transaction.
+/// A row change with the relevant data of its transaction.
 pub(super) struct Change {
     pub(super) row: RowChange,
     pub(super) committed_micros: i64,
     pub(super) position: Position,
-    /// Of its message.
+    /// Size of its message.
     pub(super) bytes: usize,
 }
 
@@ -32,7 +32,7 @@ impl Change {
         }
     }
 
-    /// The row that conditions and policies are about.
+    /// The row that filters and policies apply to.
     pub(super) const fn row(&self) -> &Tuple {
         match &self.row {
             RowChange::Insert { new } | RowChange::Update { new, .. } => new,
@@ -48,7 +48,7 @@ impl Change {
         }
     }
 
-    /// The row before, whole, of an update.
+    /// The complete previous row of an update, if it was sent.
     pub(super) const fn before(&self) -> Option<&Tuple> {
         match &self.row {
             RowChange::Update { old: Some(Old::Full(tuple)), .. } => Some(tuple),
@@ -57,7 +57,7 @@ impl Change {
     }
 }
 
-/// Where a table's columns lie in the stream's rows; `None` for those that are not published.
+/// Maps a table's columns to positions in the streamed rows; `None` for unpublished columns.
 pub(super) struct Layout<'a> {
     pub(super) table: &'a Table,
     pub(super) relation: &'a Relation,
@@ -82,7 +82,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// A change for those who may see the columns of `mask`.
+/// Encodes a change with the columns in `mask`.
 pub(super) fn encode(change: &Change, layout: &Layout<'_>, mask: &[bool]) -> EncodedChange {
     let is_large = change.bytes > MAX_CHANGE_BYTES;
     let mut out = head(layout, change.event(), Some(change.committed_micros));
@@ -119,11 +119,11 @@ pub(super) fn encode(change: &Change, layout: &Layout<'_>, mask: &[bool]) -> Enc
             match old {
                 Some(Old::Full(old)) => object("old_record", old, None, &all),
                 Some(Old::Key(old)) => object("old_record", old, None, &identity),
-                // PostgreSQL does not tell what has not changed.
+                // PostgreSQL does not send an unchanged replica identity.
                 None => object("old_record", new, None, &identity),
             }
         }
-        // PostgreSQL cannot evaluate policies for a row that is gone, so only its key is sent.
+        // Policies cannot be evaluated for a deleted row, so only its key is sent.
         RowChange::Delete { old } if layout.table.has_policies => {
             let keys = layout.table.key_places();
             object("old_record", old.tuple(), None, &|column| keys.contains(&column) && identity(column));
@@ -135,7 +135,7 @@ pub(super) fn encode(change: &Change, layout: &Layout<'_>, mask: &[bool]) -> Enc
     EncodedChange { data: Bytes::from(out) }
 }
 
-/// What is told instead of a change that cannot be.
+/// Encodes an error that is sent instead of the change.
 pub(super) fn encode_error(change: &Change, layout: &Layout<'_>, error: &str) -> EncodedChange {
     let mut out = head(layout, change.event(), None);
     out.push_str("\"errors\":[");

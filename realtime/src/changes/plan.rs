@@ -1,4 +1,5 @@
-//! A batch of changes and whom it concerns: which bindings, which columns, on what condition.
+//! The plan of a batch: for each subscriber, which changes, which bindings, which columns, and on what
+//! condition.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,33 +15,33 @@ use super::subscriptions::{Bound, Identity, Match, Subscriber};
 const NO_KEY: &str = "Error 400: Bad Request, no primary key";
 const UNAUTHORIZED: &str = "Error 401: Unauthorized";
 
-/// When a change goes to a channel.
+/// Condition for sending a change to a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeliveryRule {
     Always,
-    /// If the subscriber may see the row with this key.
+    /// Send if the subscriber may see the row with this key.
     IfVisible(usize),
-    /// The client gets this error instead of the change.
+    /// Send this error instead of the change.
     Error(&'static str),
 }
 
 /// One change for one channel.
 pub(super) struct Delivery {
-    /// By place in the batch.
+    /// Index of the change in the batch.
     pub(super) change: usize,
-    /// Columns, by place among the masks.
+    /// Index of the column mask.
     mask: usize,
     pub(super) rule: DeliveryRule,
-    /// Bindings that want it, unless a filter that only PostgreSQL evaluates rejects it.
+    /// Bindings that match; filters still to be evaluated may reject them.
     pub(super) matches: Vec<Match>,
 }
 
 /// What a batch holds for one channel.
 pub(super) struct Addressee {
     pub(super) subscriber: Arc<Subscriber>,
-    /// A new token may come while the batch is evaluated.
+    /// Claims as of planning; a new token may arrive during evaluation.
     pub(super) identity: Arc<Identity>,
-    /// Where the batch is opened for the channel.
+    /// Position at which the batch is opened for the channel.
     first: Position,
     pub(super) deliveries: Vec<Delivery>,
 }
@@ -54,7 +55,7 @@ impl Addressee {
         })
     }
 
-    /// Whether PostgreSQL has to evaluate filters of the changes that the subscriber may see.
+    /// Whether PostgreSQL has to evaluate filters of changes the subscriber may see.
     pub(super) fn has_filters(&self, visible: &[usize]) -> bool {
         let mut deliveries = self.deliveries.iter().filter(|delivery| delivery.is_visible(visible));
         deliveries.any(|delivery| delivery.matches.iter().any(|found| !found.asks.is_empty()))
@@ -62,7 +63,7 @@ impl Addressee {
 }
 
 impl Delivery {
-    /// `visible` are the keys that the subscriber may see, in order.
+    /// `visible` contains the sorted indexes of the keys the subscriber may see.
     pub(super) fn is_visible(&self, visible: &[usize]) -> bool {
         match self.rule {
             DeliveryRule::IfVisible(key) => visible.binary_search(&key).is_ok(),
@@ -76,25 +77,25 @@ pub(super) struct Plan {
     pub(super) table: Arc<Table>,
     pub(super) relation: Arc<Relation>,
     pub(super) changes: Vec<Change>,
-    /// Distinct keys of rows.
+    /// Distinct keys of changed rows.
     pub(super) keys: Vec<Vec<String>>,
     pub(super) addressees: Vec<Addressee>,
     masks: Vec<Vec<bool>>,
-    /// By change and mask.
+    /// By change and mask, encoded on first use.
     encoded: Vec<OnceLock<Arc<Encoded>>>,
-    /// Of the router's queue, until the batch is evaluated for all but suspects.
+    /// Share of the router's queue; released when all but the slow lanes are evaluated.
     queued: Mutex<Vec<MemoryShare>>,
     /// Of what is evaluated aside.
     aside: OnceLock<MemoryShare>,
 }
 
-/// What a plan is made of.
+/// Inputs of a plan.
 pub(super) struct Parts {
     pub(super) table: Arc<Table>,
     pub(super) relation: Arc<Relation>,
     pub(super) changes: Vec<Change>,
     pub(super) shares: Vec<MemoryShare>,
-    /// For each change, ordered by subscriber.
+    /// Per change, ordered by subscriber.
     pub(super) matches: Vec<Vec<Match>>,
     /// Of every role among the subscribers.
     pub(super) rights: HashMap<Arc<str>, Arc<Rights>>,
@@ -169,7 +170,7 @@ impl Plan {
         }
     }
 
-    /// Opens the batch for every channel that it concerns.
+    /// Opens the batch for every channel it concerns.
     pub(super) fn open(&self) {
         for addressee in &self.addressees {
             addressee.subscriber.outbox().open(addressee.first);
@@ -193,7 +194,8 @@ impl Plan {
         true
     }
 
-    /// What leaves for an addressee, where it may see these keys and `passes` says which filters a change passes.
+    /// The decision for a recipient that may see the keys in `visible`; `passes` tells whether a binding's
+    /// filters pass a change.
     pub(super) fn decided(
         &self,
         addressee: &Addressee,
@@ -215,7 +217,7 @@ impl Plan {
         Decided { subscriber: Arc::clone(&addressee.subscriber), first: addressee.first, changes }
     }
 
-    /// Once for each set of columns, whoever needs it first.
+    /// Encodes a change once per mask, on first use.
     fn encoded(&self, delivery: &Delivery) -> Option<Arc<Encoded>> {
         let (change, mask) = (self.changes.get(delivery.change)?, self.masks.get(delivery.mask)?);
         let layout = || Layout::new(&self.table, &self.relation);
@@ -228,7 +230,7 @@ impl Plan {
     }
 }
 
-/// Sets of columns that subscribers get.
+/// Column masks of the subscribers.
 #[derive(Default)]
 struct Masks {
     masks: Vec<Vec<bool>>,

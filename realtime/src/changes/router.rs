@@ -1,4 +1,5 @@
-//! Hands each change to the worker of its table. Runs in the task that reads the stream, so nothing here waits.
+//! Routes each change to the worker of its table. Runs in the task that reads the stream, so nothing here
+//! blocks.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,12 +14,13 @@ use super::stream::Consumer;
 use super::worker::{self, Item};
 
 const MESSAGES: (&str, &str) = ("realtime", "messages");
-/// What a change costs beside its bytes.
+/// Estimated size of a queued change without its message.
 const ITEM_BYTES: usize = 128;
-/// Transactions that may have arrived and be invisible yet: as many as commit within some milliseconds.
+/// Recent transactions that may not be visible yet: more than commit within a few milliseconds.
 const LAST_TRANSACTIONS: usize = 256;
 
-/// The transactions that arrived last. Whoever subscribes was not told of them, so they have to be visible to it.
+/// The transactions received last. A new subscriber does not receive their changes, so they must be visible
+/// to it.
 #[derive(Debug, Default)]
 pub(super) struct LastTransactions(Mutex<VecDeque<u32>>);
 
@@ -31,7 +33,7 @@ impl LastTransactions {
         last.push_back(xid);
     }
 
-    /// After a gap the database may be another one, whose ids begin elsewhere.
+    /// Called after a gap: the database may be another one, with other transaction ids.
     fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -41,7 +43,7 @@ impl LastTransactions {
     }
 }
 
-/// What the router works with.
+/// Dependencies of the router.
 pub(super) struct Parts {
     pub(super) workers: worker::Parts,
     pub(super) messages: messages::Queue,
@@ -49,21 +51,21 @@ pub(super) struct Parts {
     pub(super) queue_bytes: usize,
 }
 
-/// Routes of the tables that the stream has described.
+/// Routes for the tables the stream has described.
 pub(super) struct Router {
     parts: Parts,
     routes: HashMap<u32, Route>,
     transaction: Option<Begin>,
-    /// Of the last change.
+    /// Position of the last change.
     position: Position,
-    /// For everything that waits.
+    /// Memory of all queued changes.
     queued: Arc<ChangeMemory>,
 }
 
 struct Route {
     relation: Arc<Relation>,
     is_messages: bool,
-    /// Whether it was wanted, and as of which version of the registry.
+    /// Registry version, and whether the table had subscribers in it.
     wanted: (u64, bool),
     queue: Option<Arc<TableQueue>>,
 }
@@ -92,7 +94,7 @@ impl Consumer for Router {
     }
 
     fn relation(&mut self, relation: Relation) {
-        // Sent again because something about the table has changed.
+        // Sent again after a change of the table's definition.
         self.parts.workers.catalog.invalidate_table(relation.oid);
         let is_messages = (relation.schema.as_str(), relation.name.as_str()) == MESSAGES;
         let queue = self.routes.remove(&relation.oid).and_then(|mut route| route.queue.take());
@@ -118,7 +120,7 @@ impl Consumer for Router {
         }
         let described = Arc::clone(&route.relation);
         let Some(share) = self.queued.reserve(message.len() + ITEM_BYTES) else {
-            // Its subscribers join again; what waits for them is not evaluated any more.
+            // The table's subscribers rejoin; their queued changes are not evaluated any more.
             let ended = self.parts.workers.registry.gap_table(&described.schema, &described.name);
             tracing::warn!(
                 "changes of {}.{} come faster than they can be judged; {ended} channels join again",
@@ -133,7 +135,7 @@ impl Consumer for Router {
             position: self.position,
             transaction,
             relation: Arc::clone(&described),
-            // A copy: what came with it in one buffer may be of no interest, and would stay in memory.
+            // Copied: the slice would keep the whole receive buffer in memory.
             message: Bytes::copy_from_slice(&message),
             share,
         };

@@ -1,5 +1,6 @@
-//! Which transactions are visible to other sessions. A change arrives before its transaction is visible, because the log is
-//! flushed first: a row that was looked up earlier would be missing, and its change lost.
+//! Tracks which transactions are visible to other sessions. A change is received before its transaction is
+//! visible, because the log is flushed first: a lookup right away would miss the row, and the change would
+//! be lost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,24 +11,25 @@ use tokio::time::{Instant, sleep};
 
 use super::visibility::scope;
 
-/// How long a commit may take to become visible: synchronous replication waits for another server.
+/// Maximum time until a commit becomes visible: with synchronous replication it waits for a standby.
 const VISIBLE_LIMIT: Duration = Duration::from_secs(60);
-/// How long a snapshot tells about transactions. It knows the lower halves of their ids, which come again after 2³² of them.
+/// How long a snapshot is used. It is queried with the lower 32 bits of transaction ids, which repeat after
+/// 2³² transactions.
 pub(super) const SNAPSHOT_AGE: Duration = Duration::from_secs(600);
 
-/// A snapshot: which transactions are over.
+/// A snapshot of finished transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Snapshot {
-    /// All before are over.
+    /// All transactions before this one are finished.
     min: u64,
-    /// None from here on is.
+    /// No transaction from this one on is finished.
     max: u64,
-    /// Those in between that are not.
+    /// Unfinished transactions in between.
     running: Vec<u64>,
 }
 
 impl Snapshot {
-    /// From `pg_snapshot`'s text, `10:20:10,14,15`.
+    /// Parses the text format of `pg_snapshot`, `10:20:10,14,15`.
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(':');
         let (min, max, running) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
@@ -35,7 +37,7 @@ impl Snapshot {
         Some(Self { min, max, running: running.collect::<Option<_>>()? })
     }
 
-    /// Whether the transaction with this lower half of its id is over. It is a recent one: at most 2³¹ away.
+    /// Whether the transaction with these lower 32 bits is finished. It must be recent: at most 2³¹ away.
     pub(super) fn has(&self, xid: u32) -> bool {
         let epoch = self.max & !0xffff_ffff;
         let mut full = epoch | u64::from(xid);
@@ -51,11 +53,11 @@ impl Snapshot {
 /// Takes snapshots.
 pub(super) struct Snapshots {
     sessions: Sessions,
-    /// Numbers snapshots as they are requested.
+    /// Number of the last requested snapshot.
     next: AtomicU64,
-    /// The last one; held to read and to replace it only.
+    /// The latest snapshot; held only to read or replace it.
     last: Mutex<Option<Taken>>,
-    /// One query at a time: it serves all that wait.
+    /// Serializes queries: one result serves all waiting callers.
     taking: tokio::sync::Mutex<()>,
 }
 
@@ -84,10 +86,10 @@ impl Snapshots {
         self.last().is_some_and(|taken| taken.at.elapsed() < SNAPSHOT_AGE && taken.snapshot.has(xid))
     }
 
-    /// A snapshot of now. One query serves all that called this before it began.
+    /// A current snapshot. One query serves all callers that arrived before it started.
     ///
     /// # Errors
-    /// PostgreSQL does not answer.
+    /// PostgreSQL did not respond.
     pub(super) async fn take(&self) -> Result<Arc<Snapshot>, SessionError> {
         let before = self.next.load(Ordering::Acquire);
         let _alone = self.taking.lock().await;

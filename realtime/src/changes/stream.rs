@@ -1,10 +1,10 @@
-//! The stream of row changes: one logical replication slot for each server, read for as long as the server lives.
+//! The replication stream: one logical replication slot per server, read for as long as the server runs.
 //!
-//! The slot is temporary: it ends with its connection, so that a dead server holds back no write-ahead log. What was committed
-//! between the end of a stream and the slot of the next one is unknown to us: that is a gap, and everybody who listens is told
-//! to come again and read the present state.
+//! The slot is temporary and ends with its connection, so that a dead server does not retain write-ahead
+//! log. Commits between the end of one stream and the slot of the next are unknown; this is a gap, after
+//! which all subscribers rejoin and refetch.
 //!
-//! Making a slot waits for all transactions that run at that moment, so it is done in the background.
+//! Creating a slot waits for all transactions running at that moment, so it happens in the background.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use tokio::time::{Instant, sleep};
 
 use super::decoder::{self, Begin, DecodeError, Message, Relation};
 
-/// Tables whose changes clients may subscribe to.
+/// Publication of the tables clients may subscribe to.
 pub(super) const PUBLICATION: &str = "supabase_realtime";
-/// Rows of `realtime.messages`.
+/// Publication of `realtime.messages`.
 pub(super) const MESSAGES_PUBLICATION: &str = "supabase_realtime_messages_publication";
 
-/// Text of values as the filters and the payload expect it.
+/// Session settings that produce the text format filters and payloads expect.
 pub(super) const SESSION_SETTINGS: [(&str, &str); 5] = [
     ("timezone", "UTC"),
     ("datestyle", "ISO"),
@@ -36,35 +36,35 @@ pub(super) const SESSION_SETTINGS: [(&str, &str); 5] = [
     ("bytea_output", "hex"),
 ];
 
-/// A row change longer than this is not read: the stream begins anew behind it.
+/// Largest row change that is read; a larger one restarts the stream behind it.
 const MESSAGE_BYTES: usize = 64 << 20;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 /// Between attempts where the server does not let us replicate: somebody has to change its configuration.
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);
-/// How often the server is told how far we are, at most.
+/// Minimum time between two acknowledgements of the position.
 const ACKNOWLEDGE_INTERVAL: Duration = Duration::from_secs(1);
-/// How often the slot is looked at.
+/// Interval between checks of the slot's lag.
 const WATCH_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Whether changes arrive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StreamState {
-    /// The slot is being made, for the first time or again.
+    /// The slot is being created, for the first time or again.
     Starting,
-    /// Changes that are committed from now on arrive.
+    /// Changes committed from now on are received.
     Running,
-    /// The database does not let us replicate: why, and what to do.
+    /// The server rejects replication; contains the error and the remedy.
     Unavailable(Arc<str>),
 }
 
-/// What reads the stream hands on. Nothing here may wait.
+/// Receives the decoded stream. The methods must not block.
 pub(super) trait Consumer: Send {
-    /// A transaction's changes follow.
+    /// Start of a transaction; its changes follow.
     fn begin(&mut self, begin: Begin);
-    /// The definition that the following changes of a table have.
+    /// Definition of a table for the changes that follow.
     fn relation(&mut self, relation: Relation);
-    /// A row change as it came, of a table that was described before. The bytes belong to a larger buffer.
+    /// An undecoded row change of a table described before. `message` is a slice of a larger buffer.
     fn change(&mut self, relation: u32, message: Bytes);
     /// Changes were missed.
     fn gap(&mut self, reason: &'static str);
@@ -95,11 +95,11 @@ impl fmt::Display for End {
     }
 }
 
-/// Where the stream comes from.
+/// Database to replicate from.
 pub(super) struct Source {
-    /// A login that may replicate.
+    /// Connections of a login with REPLICATION.
     pub(super) database: Database,
-    /// The same, for statements.
+    /// Pool of the same login, for queries.
     pub(super) pool: ServicePool,
 }
 
@@ -182,7 +182,7 @@ async fn open(source: &Source, slot: &str) -> Result<ReplicationStream, End> {
         SESSION_SETTINGS.iter().map(|(name, value)| format!("-c {name}={value}")).collect();
     let database = source.database.with_options(&options.join(" "));
     let mut replication = Replication::connect(&database, MESSAGE_BYTES).await?;
-    // A publication that is younger than the slot is unknown to it.
+    // A slot cannot use a publication created after it.
     prepare_publications(&mut replication).await?;
     replication
         .query(&format!("CREATE_REPLICATION_SLOT \"{slot}\" TEMPORARY LOGICAL pgoutput NOEXPORT_SNAPSHOT"))
@@ -194,8 +194,8 @@ async fn open(source: &Source, slot: &str) -> Result<ReplicationStream, End> {
     Ok(replication.start(&start).await?)
 }
 
-/// Makes the publications that the project may have dropped, and lets them carry stored generated columns where PostgreSQL
-/// can (18). Without the rights for that the stream says what is missing.
+/// Creates the publications if the project has dropped them, and publishes stored generated columns where
+/// PostgreSQL supports it (18). Without the privileges, starting the stream reports what is missing.
 async fn prepare_publications(replication: &mut Replication) -> Result<(), End> {
     const LOOK: &str = "
         select p.pubname,
@@ -264,7 +264,8 @@ async fn read_to_end(
                 }
             }
             Frame::KeepAlive { wal_end, wants_reply } => {
-                // Everything before it that is of interest has arrived, so that the log may go, also while nothing of it was.
+                // Everything before this position has been received, so its log can be discarded even if
+                // none of it was relevant.
                 if !in_transaction {
                     position = position.max(wal_end);
                 }
@@ -277,7 +278,7 @@ async fn read_to_end(
     }
 }
 
-/// Looks at the slot now and then. Returns when we are so far behind that PostgreSQL would soon invalidate it.
+/// Checks the slot periodically. Returns when it is so far behind that PostgreSQL would soon invalidate it.
 async fn watch_slot(source: &Source, slot: &str) -> End {
     loop {
         sleep(WATCH_INTERVAL).await;
@@ -310,6 +311,7 @@ async fn is_behind(source: &Source, slot: &str) -> Result<bool, SessionError> {
     let (held, behind, limit) = (number(0), number(1), number(2));
     #[expect(clippy::cast_precision_loss, reason = "a gauge")]
     metrics::gauge!("basalt_realtime_slot_lag_bytes").set(held as f64);
-    // A long transaction holds back the log as well. A new slot would have to wait for it: that is no remedy.
+    // Only our own lag counts: a long transaction also retains log, but a new slot would have to wait for
+    // it, too.
     Ok(limit > 0 && behind > limit / 2)
 }

@@ -1,4 +1,4 @@
-//! Checks bindings when a channel joins, as the caller's role (realtime.md 3.5, 3.6). The words are upstream's.
+//! Validates the bindings of a join as the caller's role (realtime.md 3.5, 3.6). Error texts are upstream's.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::types::{SqlType, array_items};
 use super::visibility::Judge;
 use super::{Binding, SubscribeError};
 
-/// What PostgreSQL calls an error that SQL raises.
+/// SQLSTATE and condition name of an error raised in PL/pgSQL.
 const RAISED: (&str, &str) = ("P0001", "raise_exception");
 
-/// Checks all of them.
+/// Validates all bindings; the first invalid one fails the join.
 pub(super) async fn check(
     catalog: &Catalog,
     judge: &Judge,
@@ -41,7 +41,7 @@ pub(super) async fn check(
         }
         let target = target_of(binding);
         if !has_tables(&published, &target) {
-            // It may have been added just now.
+            // The table may have been published just now.
             published = catalog.published_now().await.map_err(unavailable)?;
         }
         if !has_tables(&published, &target) {
@@ -111,7 +111,7 @@ fn readable<'a>(table: &'a Table, rights: &Rights, name: &str) -> Option<&'a Col
     rights.columns.get(place).copied().unwrap_or_default().then(|| table.columns.get(place)).flatten()
 }
 
-/// Why a condition cannot be.
+/// Why a condition was rejected.
 enum ConditionError {
     Raised(String),
     Database(SessionError),
@@ -206,7 +206,7 @@ async fn test_of(
     Ok(test)
 }
 
-/// Worded as upstream does, where it is about the pattern.
+/// Uses upstream's wording if the error is about the pattern.
 fn pattern_error(operator: Operator, error: SessionError) -> ConditionError {
     if let SessionError::Postgres(error) = &error
         && (error.code == "2201B" || error.exceeds_limit())
@@ -218,8 +218,8 @@ fn pattern_error(operator: Operator, error: SessionError) -> ConditionError {
     ConditionError::Database(error)
 }
 
-/// The value as its type prints it. The type is the one below a domain, as in `where column = 'value'`; a value that the domain
-/// does not accept is an error all the same.
+/// The value as its type prints it. Cast to the base type of a domain, as in `where column = 'value'`; a
+/// value the domain rejects is an error nevertheless.
 async fn cast(
     judge: &Judge,
     role: &Arc<str>,
@@ -258,7 +258,7 @@ pub(super) fn unavailable(error: SessionError) -> SubscribeError {
     SubscribeError::Unavailable(format!("Row changes cannot be subscribed to now: {error}"))
 }
 
-/// A binding as upstream shows it.
+/// A binding in upstream's notation.
 fn dump(binding: &Binding, conditions: &[Condition]) -> String {
     let filters: Vec<String> = conditions
         .iter()
@@ -279,7 +279,7 @@ fn dump(binding: &Binding, conditions: &[Condition]) -> String {
     format!("[event: {event}, schema: {schema}, table: {table}, filters: [{filters}], select: {select}]")
 }
 
-/// PostgreSQL's name of an error, of those that a value or a role can cause.
+/// PostgreSQL's condition name of an SQLSTATE that an invalid value or role can cause.
 fn condition_name(code: &str) -> &'static str {
     match code {
         "22P02" => "invalid_text_representation",

@@ -1,5 +1,5 @@
-//! Who listens to what. Looked up for each change, so bindings lie by table, and those that ask for one value of a column by
-//! that value.
+//! Registry of subscriptions. It is searched for every change, so bindings are indexed by table, and those
+//! with an equality filter also by its value.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,13 +15,14 @@ use super::order::Outbox;
 use super::snapshots::{SNAPSHOT_AGE, Snapshot};
 use super::{ChangeSink, EventKind};
 
-/// Claims that decide what a subscriber sees. Equal claims are one value, so that each is asked for once.
+/// Claims that decide what a subscriber sees. Equal claims share one instance, so that policies are
+/// evaluated once for them.
 #[derive(Debug)]
 pub(super) struct Identity {
     /// As the token has them.
     pub(super) claims: Arc<Claims>,
     pub(super) role: Arc<str>,
-    /// Role and `sub`: tokens of one user share its time budget.
+    /// Role and `sub`; all tokens of a user share a time budget.
     user: Option<Arc<str>>,
 }
 
@@ -32,13 +33,13 @@ impl Identity {
         Self { claims: Arc::clone(claims), role: role.into(), user }
     }
 
-    /// Whose budget the time of its policies counts against.
+    /// Key of the time budget for policies.
     pub(super) fn account(&self) -> Arc<str> {
         self.user.clone().unwrap_or_else(|| self.claims.as_text().into())
     }
 }
 
-/// A channel that listens.
+/// A channel's subscription.
 pub(super) struct Subscriber {
     number: u64,
     pub(super) sink: Arc<dyn ChangeSink>,
@@ -46,9 +47,10 @@ pub(super) struct Subscriber {
     identity: Mutex<Arc<Identity>>,
     bindings: Vec<IndexKey>,
     visitor: Arc<str>,
-    /// Locked while changes leave, so that they leave in order; never across an await.
+    /// Locked while changes are sent, to keep their order; never across an await.
     outbox: Mutex<Outbox>,
-    /// When it subscribed, and what was over by then: it can read that, and is not told of it.
+    /// When it subscribed, with the transactions finished by then: their changes are not delivered, because
+    /// the client can read them.
     since: (Instant, Arc<Snapshot>),
 }
 
@@ -71,7 +73,7 @@ impl Subscriber {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a binding is about this table.
+    /// Whether a binding covers this table.
     pub(super) fn watches(&self, schema: &str, table: &str) -> bool {
         self.bindings.iter().any(|place| match &place.scope {
             Target::Table(known_schema, known) => **known_schema == *schema && **known == *table,
@@ -80,7 +82,7 @@ impl Subscriber {
         })
     }
 
-    /// Whose budget the time of its filters counts against: a user's, or that of a client without one.
+    /// Key of the time budget for filters: the user, or the visitor if there is no user.
     pub(super) fn account(&self, identity: &Identity) -> Arc<str> {
         identity.user.as_ref().map_or_else(|| Arc::clone(&self.visitor), Arc::clone)
     }
@@ -92,37 +94,37 @@ impl Subscriber {
     }
 }
 
-/// Where a binding lies in the index.
+/// Position of a binding in the index.
 #[derive(Clone, Debug)]
 struct IndexKey {
     scope: Target,
-    /// Column and value.
+    /// Column and value of an equality condition.
     value: Option<(Arc<str>, Arc<str>)>,
 }
 
-/// What a binding is about.
+/// The tables a binding covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// One table.
+    /// One table: schema and name.
     Table(Arc<str>, Arc<str>),
-    /// Every table of a schema.
+    /// All published tables of a schema.
     Schema(Arc<str>),
-    /// Every table.
+    /// All published tables.
     All,
 }
 
-/// A binding that was checked.
+/// A validated binding.
 #[derive(Clone, Debug)]
 pub(super) struct Checked {
     pub(super) id: u64,
     pub(super) event: EventKind,
     pub(super) target: Target,
     pub(super) tests: Vec<Test>,
-    /// Columns, if not all.
+    /// Selected columns; `None` for all.
     pub(super) select: Option<Arc<[String]>>,
 }
 
-/// A binding of a subscriber.
+/// A registered binding.
 #[derive(Debug)]
 pub(super) struct Bound {
     pub(super) id: u64,
@@ -134,7 +136,7 @@ pub(super) struct Bound {
 
 type Bindings = HashMap<(u64, usize), Arc<Bound>>;
 
-/// The bindings of a target.
+/// The bindings of one target.
 #[derive(Default)]
 struct Index {
     plain: Bindings,
@@ -200,7 +202,7 @@ impl Inner {
         }
     }
 
-    /// The indexes in which bindings to a table may lie.
+    /// The indexes that may contain bindings for a table.
     fn indexes(&self, schema: &str, table: &str) -> impl Iterator<Item = &Index> {
         let exact = self.tables.get(schema).and_then(|tables| tables.get(table));
         exact.into_iter().chain(self.schemas.get(schema)).chain((!self.all.is_empty()).then_some(&self.all))
@@ -238,7 +240,7 @@ impl Inner {
         if let Some(known) = self.identities.get(claims.as_text()).and_then(Weak::upgrade) {
             return known;
         }
-        // Those that are gone go when they are as many as those that are there.
+        // Clean up once dead entries may outnumber live ones.
         if self.identities.len() > 2 * self.subscribers.len() + 64 {
             self.identities.retain(|_, identity| identity.strong_count() > 0);
         }
@@ -248,7 +250,7 @@ impl Inner {
     }
 }
 
-/// A binding that wants a change, as far as that is known.
+/// A binding that matches a change, except for conditions still to be evaluated.
 pub(super) struct Match {
     pub(super) bound: Arc<Bound>,
     /// Places of the conditions that PostgreSQL has to judge.
@@ -259,9 +261,9 @@ pub(super) struct Match {
 pub(super) struct View<'a> {
     pub(super) relation: &'a Relation,
     pub(super) event: EventKind,
-    /// The row that conditions are about: the new one, or of a DELETE the old one.
+    /// The row conditions refer to: the new one, or the old one for a DELETE.
     pub(super) row: &'a Tuple,
-    /// The row before, whole: has what of the new one is unchanged.
+    /// The complete previous row; supplies values that are unchanged in the new one.
     pub(super) before: Option<&'a Tuple>,
     /// Columns that filters may look at, by place in the relation; all where this is absent.
     pub(super) known: Option<&'a [bool]>,
@@ -294,10 +296,10 @@ impl View<'_> {
 /// All subscriptions.
 #[derive(Default)]
 pub(super) struct Registry {
-    /// Held while a batch of changes is matched, and never across an await.
+    /// Held while a batch is matched, never across an await.
     inner: RwLock<Inner>,
     next: AtomicU64,
-    /// Counts changes of what tables are listened to.
+    /// Incremented when the set of watched tables may have changed.
     version: AtomicU64,
 }
 
@@ -316,7 +318,8 @@ impl Registry {
         self.inner.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a channel's bindings. What was over in the snapshot `since` it is not told of.
+    /// Registers a channel's bindings. Changes of transactions finished in the snapshot `since` are not
+    /// delivered.
     pub(super) fn add(
         &self,
         who: &super::Subscriber,
@@ -373,12 +376,12 @@ impl Registry {
         *subscriber.identity.lock().unwrap_or_else(PoisonError::into_inner) = identity;
     }
 
-    /// Changes when [`Registry::wants`] may.
+    /// Changes whenever the result of [`Registry::wants`] may change.
     pub(super) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Whether a table's changes are listened to.
+    /// Whether a table has subscribers.
     pub(super) fn wants(&self, schema: &str, table: &str) -> bool {
         self.read().indexes(schema, table).next().is_some()
     }
@@ -417,7 +420,7 @@ impl Registry {
         (all, outdated.into_values().collect())
     }
 
-    /// Ends every subscription: changes were missed.
+    /// Ends every subscription because changes were missed. Returns their number.
     pub(super) fn gap(&self) -> usize {
         let mut inner = self.write();
         let subscribers: Vec<_> = inner.subscribers.values().cloned().collect();
@@ -427,7 +430,7 @@ impl Registry {
         end(&subscribers)
     }
 
-    /// Ends the subscriptions to one table.
+    /// Ends the subscriptions that cover one table. Returns their number.
     pub(super) fn gap_table(&self, schema: &str, table: &str) -> usize {
         let found: HashMap<u64, Arc<Subscriber>> = {
             let inner = self.read();
@@ -437,7 +440,7 @@ impl Registry {
         self.gap_subscribers(&found.into_values().collect::<Vec<_>>())
     }
 
-    /// Ends these subscriptions.
+    /// Ends these subscriptions. Returns how many were still registered.
     pub(super) fn gap_subscribers(&self, subscribers: &[Arc<Subscriber>]) -> usize {
         let mut inner = self.write();
         let there: Vec<_> =
@@ -455,7 +458,7 @@ impl Registry {
     }
 }
 
-/// Notifies subscribers that are not registered any more.
+/// Notifies subscribers that have been unregistered.
 fn end(subscribers: &[Arc<Subscriber>]) -> usize {
     for subscriber in subscribers {
         subscriber.outbox().end();
@@ -586,7 +589,7 @@ mod tests {
         let first = registry.add(&first, bindings, Arc::default());
         assert_eq!(ids(&registry, &relation("t"), "7", None), [1, 2, 3, 4, 6]);
         assert_eq!(ids(&registry, &relation("t"), "8", None), [2, 3, 4, 6]);
-        // Only the key is known: a condition on another column matches nothing.
+        // Only the key is available: a condition on another column matches nothing.
         assert_eq!(ids(&registry, &relation("t"), "7", Some(&[true, false])), [2, 3, 4, 6]);
         assert_eq!(ids(&registry, &relation("none"), "7", None), [3, 4]);
         assert!(registry.wants("public", "t") && registry.wants("x", "y"));

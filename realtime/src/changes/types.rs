@@ -1,5 +1,5 @@
-//! Types of columns: how their values become JSON, and how filters compare them. Text as PostgreSQL prints it under
-//! `SESSION_SETTINGS` of `stream.rs`.
+//! Column types: how values become JSON, and how filters compare them. Values are text as PostgreSQL prints
+//! it under `SESSION_SETTINGS` of `stream.rs`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -19,50 +19,50 @@ pub struct TypeRow {
     pub name: String,
     /// `pg_type.typtype`.
     pub kind: u8,
-    /// Object id of the elements' type, for true arrays.
+    /// Element type, for true arrays.
     pub element: Option<u32>,
-    /// Between elements of an array of this type.
+    /// Delimiter between array elements of this type.
     pub delimiter: u8,
-    /// Object id of the type below a domain.
+    /// Base type of a domain.
     pub base: Option<u32>,
-    /// Names and types of a composite's attributes.
+    /// Attribute names and types of a composite type.
     pub attributes: Vec<(String, u32)>,
-    /// As casts name it.
+    /// The type in SQL.
     pub sql: Arc<SqlType>,
-    /// `like` takes its values.
+    /// Whether `like` accepts its values.
     pub is_text: bool,
 }
 
-/// A type as SQL text names it in casts and comparisons.
+/// A type as named in casts and comparisons.
 ///
-/// Its schema and its own name, never what `format_type` prints: `character` and `bit` mean `character(1)` and `bit(1)`, so that
-/// a cast to them keeps one character, and a name without a schema depends on the search path.
+/// The qualified name, never what `format_type` prints: `character` and `bit` mean `character(1)` and
+/// `bit(1)`, so a cast to them would truncate, and an unqualified name depends on the search path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SqlType {
     /// `schema.name`, quoted where needed.
     pub name: Arc<str>,
-    /// The same of its array type; arrays have none.
+    /// Qualified name of its array type; array types have none.
     pub array: Option<Arc<str>>,
     /// Schema of its comparison operators, quoted where needed.
     pub operators: Arc<str>,
 }
 
 impl SqlType {
-    /// A placeholder cast to this type. `text` must be of type `varchar`: PostgreSQL then uses the type's input function, where a
-    /// cast from `text` may run a function that an extension or the project has defined for it.
+    /// Casts `text` to this type. `text` must have type `varchar`: PostgreSQL then uses the type's input
+    /// function, while a cast from `text` may call a cast function of an extension or the project.
     #[must_use]
     pub fn cast(&self, text: Sql) -> Sql {
         Sql::text("(").then(text).then(Sql::text(")::")).then(Sql::catalog(self.name.to_string()))
     }
 
-    /// An operator of this type, wherever the search path leads.
+    /// An operator of this type, qualified so that the search path does not matter.
     #[must_use]
     pub fn operator(&self, symbol: &str) -> Sql {
         Sql::catalog(format!(" operator({}.{symbol}) ", self.operators))
     }
 }
 
-/// The type below domains, of which values are compared.
+/// Resolves domains to their base type, which determines comparison.
 #[must_use]
 pub fn base_of(oid: u32, types: &HashMap<u32, TypeRow>) -> u32 {
     let mut oid = oid;
@@ -75,35 +75,35 @@ pub fn base_of(oid: u32, types: &HashMap<u32, TypeRow>) -> u32 {
     oid
 }
 
-/// How text becomes JSON.
+/// Encoding of a type's text as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Json {
     /// `t` and `f`.
     Bool,
-    /// Digits, or `NaN` and infinities, which JSON does not have.
+    /// Digits; `NaN` and infinities, which JSON lacks, become null.
     Number,
-    /// It is JSON.
+    /// The text is JSON already.
     Verbatim,
-    /// `\x…`, without its head.
+    /// `\x…`, encoded without the prefix.
     Bytes,
-    /// A blank between date and time becomes `T`.
+    /// The space between date and time becomes `T`.
     Timestamp,
-    /// And the offset has minutes.
+    /// Like [`Json::Timestamp`], and the offset gets minutes.
     TimestampTz,
     /// `{…}` of elements.
     Array {
-        /// Of this type.
+        /// Encoding of the elements.
         element: Arc<Json>,
-        /// With this between them.
+        /// Delimiter between the elements.
         delimiter: u8,
     },
     /// `(…)` of attributes.
     Composite(Vec<(String, Json)>),
-    /// As it is.
+    /// A string.
     Text,
 }
 
-/// How values of the type become JSON.
+/// JSON encoding of a type.
 #[must_use]
 pub fn json_of(oid: u32, types: &HashMap<u32, TypeRow>) -> Json {
     json_within(oid, types, DEPTH)
@@ -136,7 +136,8 @@ fn json_within(oid: u32, types: &HashMap<u32, TypeRow>, depth: usize) -> Json {
     }
 }
 
-/// How values of the type are compared by their text. Text with a collation in which different texts are equal is not.
+/// Comparison of a type. Text with a nondeterministic collation, in which different texts are equal, is left
+/// to PostgreSQL.
 #[must_use]
 pub fn comparison_of(
     oid: u32,
@@ -162,7 +163,7 @@ pub fn comparison_of(
     }
 }
 
-/// Writes a JSON string.
+/// Appends a JSON string.
 pub fn push_string(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
@@ -188,7 +189,7 @@ pub fn push_string(out: &mut String, text: &str) {
 }
 
 impl Json {
-    /// Writes a value; text that is not what the type prints is written as a string.
+    /// Appends a value. Text that does not have the type's format is appended as a string.
     pub fn push(&self, out: &mut String, text: &str) {
         match self {
             Self::Bool => match text {
@@ -201,7 +202,7 @@ impl Json {
                 _ if is_json_number(text) => out.push_str(text),
                 _ => push_string(out, text),
             },
-            // Once more read, because a frame is one JSON text: `json` columns hold what their writers sent.
+            // Validated again: a frame must be valid JSON, and `json` columns keep the writer's text.
             Self::Verbatim => match serde_json::from_str::<&serde_json::value::RawValue>(text) {
                 Ok(json) => out.push_str(json.get()),
                 Err(_) => push_string(out, text),
@@ -228,7 +229,7 @@ impl Json {
     }
 }
 
-/// `-12.5e+7`, as PostgreSQL prints numbers, and nothing that JSON would refuse.
+/// Whether the text is a number both as PostgreSQL prints it and in JSON.
 fn is_json_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (mantissa, exponent) = digits.split_once('e').map_or((digits, None), |(m, e)| (m, Some(e)));
@@ -240,7 +241,7 @@ fn is_json_number(text: &str) -> bool {
         && exponent.is_none_or(|exponent| all_digits(exponent.strip_prefix(['+', '-']).unwrap_or(exponent)))
 }
 
-/// `+00` becomes `+00:00`; behind it may stand `BC`.
+/// Expands the offset `+00` to `+00:00`, also before a trailing `BC`.
 fn with_offset_minutes(text: &str) -> String {
     let (time, era) = text.strip_suffix(" BC").map_or((text, ""), |time| (time, " BC"));
     let mut text = time.to_owned();
@@ -251,10 +252,10 @@ fn with_offset_minutes(text: &str) -> String {
     text
 }
 
-/// One element of an array or attribute of a composite: its text without quotes, or `None` for NULL.
+/// An array element or composite attribute, unquoted; `None` for NULL.
 type Item = Option<String>;
 
-/// The items of an array literal, one level deep: arrays within are items as they are written.
+/// Splits an array literal, one level deep: nested arrays are returned as literals.
 #[must_use]
 pub fn array_items(text: &str, delimiter: u8) -> Option<Vec<Item>> {
     let text = if text.starts_with('[') { text.split_once('=')?.1 } else { text };
@@ -279,7 +280,7 @@ pub fn array_items(text: &str, delimiter: u8) -> Option<Vec<Item>> {
                     item.push(c);
                 }
                 '"' => {
-                    // Within an array that is an item, quotes and escapes stay for the next level.
+                    // Inside a nested array, keep quotes and escapes for the next level.
                     is_quoted |= depth == 0;
                     if depth > 0 {
                         item.push('"');
@@ -336,7 +337,8 @@ fn push_array(out: &mut String, text: &str, element: &Json, delimiter: u8) -> Op
     Some(())
 }
 
-/// The array has further dimensions: its literal begins with two braces, which a quoted element does not.
+/// Whether the array has several dimensions: its literal starts with two braces, which a quoted element
+/// cannot.
 fn is_nested(text: &str) -> bool {
     let text = if text.starts_with('[') { text.split_once('=').map_or("", |(_, text)| text) } else { text };
     text.starts_with("{{")
@@ -360,7 +362,7 @@ fn push_composite(out: &mut String, text: &str, attributes: &[(String, Json)]) -
                     is_there = true;
                     loop {
                         match chars.next()? {
-                            // A quote is doubled.
+                            // A doubled quote is a literal one.
                             '"' if chars.peek() == Some(&'"') => {
                                 chars.next();
                                 item.push('"');
@@ -387,7 +389,7 @@ fn push_composite(out: &mut String, text: &str, attributes: &[(String, Json)]) -
     chars.next().is_none().then_some(())
 }
 
-/// An array literal of texts, for a parameter.
+/// Appends an array literal of texts, for a parameter.
 pub fn push_array_literal<'a>(out: &mut String, items: impl Iterator<Item = Option<&'a str>>) {
     out.push('{');
     for (index, item) in items.enumerate() {

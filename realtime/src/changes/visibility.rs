@@ -1,14 +1,17 @@
-//! Has PostgreSQL decide which rows a subscriber may see, and which of these pass a filter that text alone does not decide.
+//! Evaluates in PostgreSQL which rows a subscriber may see, and which values pass a filter that their text
+//! alone does not decide.
 //!
-//! Rows are looked up by key, as each subscriber, in one transaction for many: claims are set, a statement runs, and what its
-//! policies have set is undone before the next claims are set. A statement for several claims at once would answer for the first
-//! alone, because PostgreSQL evaluates `(select auth.uid())` once.
+//! Rows are looked up by key, as each subscriber, in one transaction for many: the claims are set, a
+//! statement runs, and everything its policies have set is rolled back before the next claims are set. One
+//! statement for several claims would use the first claims for all, because PostgreSQL evaluates `(select
+//! auth.uid())` once per statement.
 //!
-//! Filters run in a statement of their own, after this, and get the values of visible rows only: whatever a filter costs or
-//! raises, it says nothing about a row that its subscriber may not see.
+//! Filters run afterwards, in separate statements, on the values of visible rows only: neither the cost nor
+//! an error of a filter reveals anything about a row its subscriber may not see.
 //!
-//! Each subscriber has a time budget. An error or an exceeded budget ends the transaction; the answers before it count, the
-//! subscriber that caused it is left to the caller, and the rest runs again without it.
+//! Each subscriber has a time budget. An error or an exceeded budget ends the transaction; the results
+//! before it are used, the subscriber that caused it is reported to the caller, and the rest runs again
+//! without it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,20 +31,20 @@ use super::types::push_array_literal;
 
 pub(super) use basalt_pg::session::SessionError;
 
-/// Time budget of a subscriber for a batch, and what each row adds to it.
+/// Time budget of a subscriber per batch; [`BUDGET_PER_ROW`] is added for each row.
 pub(super) const BUDGET: Duration = Duration::from_millis(100);
 const BUDGET_PER_ROW: Duration = Duration::from_millis(1);
-/// For one statement aside, where the budget does not apply.
+/// Time limit of a statement in a slow lane or a join, where the budget does not apply.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(2);
-/// For one transaction with all its statements.
+/// Time limit of a transaction with all its statements.
 const BATCH_LIMIT: Duration = Duration::from_secs(10);
-/// Subscribers in one transaction.
+/// Most subscribers per transaction.
 pub(super) const GROUP: usize = 64;
-/// Statements for each of them: one that undoes what the policies of the one before have set, claims, rows.
+/// Statements per subscriber: rollback to the savepoint, claims, rows.
 const STEPS: usize = 3;
-/// Transactions for filters at a time. They are fewer than those for visibility, which therefore never waits for filters.
+/// Concurrent filter transactions: fewer than all, so that visibility checks never wait for filters alone.
 const FILTER_CHECKS: usize = 2;
-/// Of all transactions, those for joins at a time.
+/// Concurrent transactions for joins.
 const JOIN_CHECKS: usize = 1;
 
 /// Rows a subscriber asks about, by their place among the keys of a batch, in order.
@@ -50,13 +53,13 @@ pub(super) struct Question {
     pub(super) keys: Vec<usize>,
 }
 
-/// A filter, and the values of the visible rows that it is about.
+/// A filter, and the values of visible rows it applies to.
 pub(super) struct FilterCheck<'a> {
     pub(super) test: &'a Test,
     pub(super) values: Vec<&'a str>,
 }
 
-/// How rows of a table are looked up.
+/// Statement and keys for looking up rows of a table.
 pub(super) struct Lookup<'a> {
     text: Arc<str>,
     keys: &'a [Vec<String>],
@@ -65,9 +68,9 @@ pub(super) struct Lookup<'a> {
 /// Runs statements as subscribers.
 pub(super) struct Judge {
     sessions: Sessions,
-    /// Transactions at a time.
+    /// All transactions except slow lanes.
     permits: Semaphore,
-    /// Of these, transactions for filters.
+    /// Additional limit for filter transactions.
     filters: Semaphore,
     /// For suspects, beside the others.
     aside: Semaphore,
@@ -86,11 +89,11 @@ impl Judge {
         }
     }
 
-    /// Which rows each subscriber may see: `None` for those whose policies fail or exceed the budget. `questions` are of one role,
-    /// [`GROUP`] at most.
+    /// Which rows each subscriber may see; `None` if its policies failed or exceeded the budget. `checks`
+    /// must have one role and at most [`GROUP`] entries.
     ///
     /// # Errors
-    /// PostgreSQL does not answer.
+    /// PostgreSQL did not respond.
     pub(super) async fn visible(
         &self,
         lookup: &Lookup<'_>,
@@ -172,7 +175,7 @@ impl Judge {
         }
         let settings = vec![
             ("statement_timeout".into(), limit.as_millis().to_string()),
-            // Of the settings of the stream, the only one that decides how a key is read.
+            // The only setting of the stream that affects how keys are parsed.
             ("intervalstyle".into(), "postgres".to_owned()),
             ("role".into(), role.to_string()),
         ];
@@ -189,11 +192,11 @@ impl Judge {
         Ok(Evaluated { outcomes: complete.collect(), failure })
     }
 
-    /// Which values pass, as (filter, value): `None` for those whose filters fail or exceed the budget. `checks` are the filters of
-    /// one account each, [`GROUP`] at most.
+    /// Which values pass, as (filter, value); `None` if the filters failed or exceeded the budget. Each
+    /// entry of `checks` holds the filters of one account; there are at most [`GROUP`].
     ///
     /// # Errors
-    /// PostgreSQL does not answer.
+    /// PostgreSQL did not respond.
     pub(super) async fn passing(
         &self,
         role: &str,
@@ -240,7 +243,7 @@ impl Judge {
         let Partial { answers, failure } = self.sessions.run_until_error(scope, steps).await?;
         let passing = answers.iter().map(|rows| {
             let number = |row: &basalt_pg::session::Row, column| usize::try_from(row.number(column)?).ok();
-            // Values are counted from 1.
+            // `with ordinality` counts from 1.
             let passing =
                 rows.iter().filter_map(|row| Some((number(row, 0)?, number(row, 1)?.checked_sub(1)?)));
             passing.collect()
@@ -253,20 +256,20 @@ impl Judge {
         permit(&self.aside).await
     }
 
-    /// Evaluates a filter of a join: whether the value passes.
+    /// Evaluates a filter on one value, for a join.
     ///
     /// # Errors
-    /// PostgreSQL refuses the comparison, or does not answer.
+    /// PostgreSQL rejected the comparison, or did not respond.
     pub(super) async fn passes(&self, role: &str, test: &Test, value: &str) -> Result<bool, SessionError> {
         let statement = filter_statement(&[FilterCheck { test, values: vec![value] }]);
         let answers = self.run_formatted(role, vec![statement]).await?;
         Ok(answers.first().is_some_and(|rows| !rows.is_empty()))
     }
 
-    /// Runs statements of a join as `role`, with the settings under which the stream prints values.
+    /// Runs statements for a join as `role`, with the settings under which the stream prints values.
     ///
     /// # Errors
-    /// PostgreSQL refuses a statement, or does not answer.
+    /// PostgreSQL rejected a statement, or did not respond.
     pub(super) async fn run_formatted(
         &self,
         role: &str,
@@ -301,7 +304,7 @@ fn add<T>(
                 Some(_) | None => {}
             }
         }
-        // Each of them kept its budget, and all of them took too long.
+        // Each statement stayed within its budget, but all together exceeded the deadline.
         Err(SessionError::Deadline) => outcomes.resize_with(total, || None),
         Err(error) => return Err(error),
     }
@@ -309,7 +312,7 @@ fn add<T>(
 }
 
 async fn permit(of: &Semaphore) -> Result<SemaphorePermit<'_>, SessionError> {
-    // Never closed.
+    // The semaphore is never closed.
     of.acquire().await.map_err(|_| SessionError::PoolTimeout)
 }
 
@@ -332,7 +335,7 @@ pub(super) fn scope(settings: Settings) -> Scope {
         access: Access::ReadOnly,
         isolation: Isolation::default(),
         settings,
-        // What policies call.
+        // Policies may call functions that prepare statements.
         may_prepare: true,
         savepoints: false,
         room_for_values: false,
@@ -341,12 +344,12 @@ pub(super) fn scope(settings: Settings) -> Scope {
 }
 
 impl<'a> Lookup<'a> {
-    /// Of rows with these keys.
+    /// Looks up rows with these keys.
     pub(super) fn new(table: &Table, keys: &'a [Vec<String>]) -> Self {
         Self { text: lookup_text(table), keys }
     }
 
-    /// One array for each column of the key.
+    /// One array per key column.
     fn params(&self, keys: &[usize]) -> Vec<Param> {
         let width = self.keys.first().map_or(0, Vec::len);
         let column = |column: usize| {
@@ -359,19 +362,20 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// Returns no rows: the claims are not sent back.
+/// Returns no rows, so that the claims are not sent back.
 fn claims_text() -> Arc<str> {
     "select where pg_catalog.set_config('request.jwt.claims', $1, true) is null".into()
 }
 
-/// Keys arrive as texts and are cast one by one: `unnest` of a typed array would take keys that are arrays or composites apart.
+/// Keys are passed as text and cast one by one: `unnest` of a typed array would flatten keys that are arrays
+/// or composites.
 ///
-/// `offset 0` keeps the inner query as it is, so that each key is looked up by its index, whatever the policies are. With `= any`
-/// one change cost three times as much (realtime.md 8.2).
+/// `offset 0` prevents PostgreSQL from rewriting the inner query, so that each key is looked up by index
+/// whatever the policies are. With `= any` one change took three times as long (realtime.md 8.2).
 fn lookup_text(table: &Table) -> Arc<str> {
     let mut sql =
         Sql::text("select k.n from ").then(keys_from(table)).then(Sql::text(", lateral (select from "));
-    // A row of a child table may have the same key.
+    // Without `only`, a row of a child table with the same key would match.
     sql.push(Sql::text(if table.is_partitioned { "" } else { "only " }));
     sql.push(Sql::qualified(&table.schema, &table.name));
     sql.push(Sql::text(" as t where "));
@@ -380,7 +384,7 @@ fn lookup_text(table: &Table) -> Arc<str> {
     sql.render().0.into()
 }
 
-/// Keys as `k(k0, k1, …, n)`, from one array of texts for each column, first to last.
+/// Keys as `k(k0, k1, …, n)`, from one text array per key column.
 pub(super) fn keys_from(table: &Table) -> Sql {
     let arrays = (1..=table.key.len()).map(|number| Sql::catalog(format!("${number}::varchar[]")));
     let names = (0..table.key.len()).map(|number| Sql::catalog(format!("k{number}")));
@@ -391,7 +395,7 @@ pub(super) fn keys_from(table: &Table) -> Sql {
         .then(Sql::text(", n)"))
 }
 
-/// The row `t` has the key `k`.
+/// Condition that row `t` has key `k`.
 pub(super) fn key_equals(table: &Table) -> Sql {
     let columns = table.key.iter().filter_map(|place| table.columns.get(*place));
     let conditions = columns.enumerate().map(|(number, column)| {
@@ -401,7 +405,7 @@ pub(super) fn key_equals(table: &Table) -> Sql {
     Sql::join(conditions, " and ")
 }
 
-/// Rows `(filter, value)` of what passes.
+/// Selects `(filter, value)` of the values that pass.
 fn filter_statement(checks: &[FilterCheck<'_>]) -> Statement {
     let parts = checks.iter().enumerate().map(|(number, FilterCheck { test, values })| {
         let mut literal = String::new();
@@ -439,7 +443,7 @@ fn condition(test: &Test) -> Sql {
         | Operator::Is
         | Operator::IsDistinct => sql_type.cast(operand.then(Sql::text("::varchar"))),
     };
-    // Neither side is NULL here: distinct is not equal.
+    // Neither side is NULL here, so `is distinct from` is `<>`.
     let is_negated = test.is_negated != (test.operator == Operator::IsDistinct);
     Sql::text(if is_negated { "not (" } else { "(" })
         .then(sql_type.cast(Sql::text("u.v")))

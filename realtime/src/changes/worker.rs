@@ -1,7 +1,8 @@
-//! The changes of one table, in batches: matched and planned in order, then evaluated. [`super::order`] releases them.
+//! The worker of one table: plans batches in order (`planning.rs`), then evaluates them (`evaluate.rs`); [`super::order`] releases
+//! the results.
 //!
-//! The next batch is planned while the last one is evaluated, as long as that one occupies a single connection: where many
-//! subscribers are asked for, larger batches cost PostgreSQL less.
+//! The next batch is planned while the previous one is evaluated, as long as that one uses a single connection: with many
+//! subscribers to check, larger batches cost PostgreSQL less.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +27,7 @@ use super::subscriptions::{Identity, Match, Registry, Subscriber, View};
 use super::suspects::Suspects;
 use super::visibility::{Judge, SessionError};
 
-/// Changes of one batch.
+/// Most changes in one batch.
 const BATCH: usize = 256;
 
 /// A row change from the stream.

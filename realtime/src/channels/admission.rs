@@ -1,4 +1,5 @@
-//! What a join waits for: policies, stored messages, row changes. Nothing of it holds up the socket.
+//! The asynchronous part of a join: policies, stored messages, row changes. Runs without blocking the
+//! socket.
 
 use std::sync::Arc;
 
@@ -13,19 +14,20 @@ use crate::changes::{ChangeSink, EncodedChange, SubscribeError, Subscriber, Subs
 use crate::frames::{Content, Encoding, Fanout};
 use crate::hub::{Member, Registration, TopicKey};
 
-/// A channel that may be joined.
+/// Result of a successful join.
 pub(crate) struct Admitted {
     pub(crate) registration: Registration,
     pub(crate) readable: Readable,
-    /// When the policies were evaluated.
+    /// Taken before the policies were evaluated; the lease starts here.
     pub(crate) authorized_at: Instant,
     /// Stored messages, oldest first.
     pub(crate) replayed: Vec<Fanout>,
-    /// Row changes: none asked for, in force, or refused in these words.
+    /// `None` if no changes were requested; otherwise the subscription, or the error text if it was
+    /// rejected.
     pub(crate) changes: Option<Result<Subscription, String>>,
 }
 
-/// Admits a channel, or gives the reason why not.
+/// Authorizes and registers a channel. The error is the `reason` of the reply.
 pub(crate) async fn admit(
     realtime: Arc<Realtime>,
     member: Arc<Member>,
@@ -52,7 +54,8 @@ pub(crate) async fn admit(
         Some(Err(_bad)) => return Err("UnableToReplayMessages: Replay params are not valid".to_owned()),
         Some(Ok(replay)) => Some(replay).filter(|_| readable.broadcast),
     };
-    // What comes from now on is held until the join is answered: nothing falls between it and what is stored.
+    // Registered before reading stored messages, so that no message falls between the two; what arrives is
+    // held until the reply.
     member.set_receives(readable.broadcast, join.presence_enabled && readable.presence);
     let registration = realtime.hub.join(&key, Arc::clone(&member));
     let mut replayed = Vec::new();
@@ -103,7 +106,7 @@ fn reason_of(error: &AskError, topic: &str) -> String {
     }
 }
 
-/// A row of [`crate::authorization::Authorization::stored`].
+/// Builds the replay of a row of [`crate::authorization::Authorization::stored`].
 fn stored_message(topic: &str, row: &basalt_pg::session::Row) -> Option<Fanout> {
     let id: Uuid = row.text(0)?.parse().ok()?;
     let event = row.text(1)?.into();
@@ -117,7 +120,7 @@ fn stored_message(topic: &str, row: &basalt_pg::session::Row) -> Option<Fanout> 
     Some(Fanout::new(topic, content).with_id(id))
 }
 
-/// Takes row changes for a channel.
+/// Delivers row changes to a channel.
 struct Sink {
     member: Arc<Member>,
     topic: Arc<str>,

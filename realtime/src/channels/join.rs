@@ -1,4 +1,4 @@
-//! `phx_join`: what a client asks for (realtime.md 3.3, 3.6). What cannot be read counts as not said.
+//! The payload of `phx_join` (realtime.md 3.3, 3.6). Fields that cannot be parsed count as absent.
 
 use std::collections::BTreeMap;
 
@@ -15,28 +15,28 @@ const MOST_REPLAYED: i64 = 25;
 
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
-/// A join's payload.
+/// Parsed payload of `phx_join`.
 #[derive(Clone, Debug)]
 pub(crate) struct Join {
-    /// The user's token or an API key; `None` for the connection's.
+    /// The user's token or an API key; `None` to use the connection's.
     pub(crate) token: Option<String>,
     pub(crate) is_private: bool,
-    /// Whether each broadcast is answered.
+    /// Whether each broadcast is acknowledged.
     pub(crate) acks: bool,
-    /// Whether the channel gets its own broadcasts.
+    /// Whether the channel receives its own broadcasts.
     pub(crate) receives_own: bool,
-    /// Whether it wants to be told that messages from the database arrive.
+    /// Whether to report when messages from the database can be received.
     pub(crate) wants_replication_ready: bool,
     pub(crate) presence_key: Option<String>,
     pub(crate) presence_enabled: bool,
-    /// `None` where it was not asked for.
+    /// `None` if no replay was requested.
     pub(crate) replay: Option<Result<Replay, BadReplay>>,
     pub(crate) changes: Changes,
-    /// Whether a refused subscription refuses the join.
+    /// Whether a rejected subscription fails the join.
     pub(crate) awaits_changes: bool,
 }
 
-/// Which stored messages are asked for.
+/// Range of stored messages to replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Replay {
     /// Milliseconds since 1970.
@@ -44,16 +44,16 @@ pub(crate) struct Replay {
     pub(crate) limit: i64,
 }
 
-/// `since` or `limit` is no integer.
+/// `since` or `limit` is not an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadReplay;
 
-/// The row changes that are asked for.
+/// The requested row changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Changes {
-    /// The list as the answer repeats it: each object unchanged, with its id.
+    /// `postgres_changes` of the reply: each object unchanged, plus its id.
     pub(crate) answer: String,
-    /// What to subscribe to, or why not, in the words of a system message.
+    /// Bindings to subscribe, or the error text for a system message.
     pub(crate) bindings: Result<Vec<Binding>, String>,
 }
 
@@ -65,7 +65,7 @@ impl Changes {
 }
 
 impl Join {
-    /// Reads the payload, JSON text.
+    /// Parses the payload, a JSON text.
     pub(crate) fn read(payload: &str) -> Self {
         let payload = fields(payload);
         let config = inner(&payload, "config");
@@ -87,7 +87,7 @@ impl Join {
     }
 }
 
-/// An object's members; none where it is no object.
+/// Members of an object; empty if the text is not an object.
 fn fields(text: &str) -> Fields<'_> {
     serde_json::from_str(text).unwrap_or_default()
 }
@@ -115,7 +115,7 @@ fn truth(of: &Fields<'_>, name: &str) -> bool {
     }
 }
 
-/// `None` for "" and null: the server makes one.
+/// `None` for "" and null: the server then generates a key.
 fn presence_key(presence: &Fields<'_>) -> Option<String> {
     match value(presence, "key") {
         Value::Null => None,
@@ -169,7 +169,7 @@ fn changes(config: &Fields<'_>) -> Changes {
     Changes { answer, bindings }
 }
 
-/// The object as it came, with its id at its end: of two members of one name readers take the second.
+/// Appends the id to the object text: of duplicate names JSON parsers use the last.
 fn with_id(object: &str, id: u64) -> String {
     let inside = object.strip_suffix('}').unwrap_or(object);
     let comma = if inside.trim_end().len() > 1 { "," } else { "" };
@@ -223,7 +223,7 @@ fn binding(element: &str, id: u64) -> Result<Binding, String> {
     Ok(Binding { id, event, schema, table, filter, select })
 }
 
-/// A system message (realtime.md 3.5).
+/// Payload of a system message (realtime.md 3.5).
 pub(crate) fn system_message(extension: &str, status: &str, message: &str, channel: &str) -> String {
     format!(
         "{{\"extension\":\"{extension}\",\"status\":\"{status}\",\"message\":{},\"channel\":{}}}",

@@ -1,6 +1,7 @@
-//! Leases of private channels (decision 0086). What the policies of `realtime.messages` allow holds for a few seconds. A channel that is
-//! in use is authorised again before its lease ends; one that is not costs nothing until the next message, in either direction,
-//! which waits for the answer. So a right that was withdrawn is lost within one lease, and idle channels need no queries.
+//! Leases of private channels (decision 0086). Permissions granted by the policies of `realtime.messages`
+//! are valid for a few seconds. A channel in use is re-authorized before its lease ends; an idle one causes
+//! no queries until its next message, in either direction, which waits for the evaluation. A revoked
+//! permission is therefore error within one lease.
 
 use std::time::Duration;
 
@@ -20,19 +21,19 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Each private channel of the server adds this much: at most 200 renewals a second, up to 6,000 channels.
 const PER_CHANNEL: Duration = Duration::from_millis(10);
 
-/// How long a channel's permissions hold.
+/// State of a channel's permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lease {
-    /// Renewed at `renew_at` if the channel is in use by then.
+    /// Renewed at `renew_at` if the channel was used by then.
     Valid { renew_at: Instant, ends_at: Instant },
-    /// Policies are being evaluated. Frames are held from `ends_at` on, or already (`None`).
+    /// Policies are being evaluated. Frames are held from `ends_at` on, or already if `None`.
     Renewing { ends_at: Option<Instant> },
-    /// Frames are held; the first one starts a renewal.
+    /// Frames are held; the first one triggers a renewal.
     Lapsed,
 }
 
 impl Lease {
-    /// When its state changes by itself.
+    /// When the state changes by itself.
     pub(super) fn due(&self) -> Option<Instant> {
         match self {
             Self::Valid { renew_at, .. } => Some(*renew_at),
@@ -43,8 +44,8 @@ impl Lease {
 }
 
 impl Channel {
-    /// Whether a message of the client has to wait until the lease is renewed. Those of a channel whose token has expired do not:
-    /// they are refused.
+    /// Whether a client message has to wait for the lease to be renewed. Messages of a channel with an
+    /// expired token do not: they are rejected.
     pub(super) fn awaits_lease(&self) -> bool {
         let has_ended = matches!(self.lease, Some(Lease::Lapsed | Lease::Renewing { ends_at: None }));
         has_ended && !self.is_expired
@@ -76,14 +77,14 @@ impl Channel {
 }
 
 impl Channels {
-    /// A lease of permissions that were evaluated at `authorized_at`.
+    /// A lease for permissions evaluated at `authorized_at`.
     pub(super) fn lease_from(&self, authorized_at: Instant) -> Lease {
         let channels = u32::try_from(self.realtime.hub.private_channels()).unwrap_or(u32::MAX);
         let length = PER_CHANNEL.saturating_mul(channels).clamp(SHORTEST, LONGEST);
         Lease::Valid { renew_at: authorized_at + length / 2, ends_at: authorized_at + length }
     }
 
-    /// Begins a lease for permissions that have just been taken over. Returns the messages that waited for it.
+    /// Starts a lease for permissions just applied. Returns the messages that waited for it.
     pub(super) fn begin_lease(&mut self, topic: &str) -> Vec<Message> {
         let lease = self.lease_from(Instant::now());
         let Some(channel) = self.joined(topic) else { return Vec::new() };
@@ -96,7 +97,7 @@ impl Channels {
         std::mem::take(&mut channel.waiting)
     }
 
-    /// Moves the leases on that are due.
+    /// Advances the leases that are due.
     pub(super) fn check_leases(&mut self, now: Instant) {
         let is_due = |slot: &Slot| {
             matches!(slot, Slot::Joined(channel)
@@ -131,21 +132,22 @@ impl Channels {
         }
     }
 
-    /// Renews the lease of the channel for which a frame is held.
+    /// Renews the lease of the channel that holds a frame.
     pub(crate) fn renew_lapsed(&mut self, id: u64) {
         if let Some(topic) = self.topic_of(id) {
             self.renew(&topic);
         }
     }
 
-    /// A channel that nobody writes to is still shown as present: its permissions are checked as often as its token.
+    /// A tracked presence stays visible even without traffic, so its permissions are checked as often as its
+    /// token.
     pub(super) fn renew_if_present(&mut self, topic: &str) {
         if self.joined(topic).is_some_and(|channel| channel.registration.presence_bytes() > 0) {
             self.renew(topic);
         }
     }
 
-    /// Renews a lease that has lapsed.
+    /// Renews a lapsed lease.
     pub(super) fn renew(&mut self, topic: &str) {
         let Some(channel) = self.joined(topic) else { return };
         if channel.lease == Some(Lease::Lapsed) && !channel.is_expired {
@@ -168,7 +170,7 @@ impl Channels {
         self.ask(asking.boxed());
     }
 
-    /// Returns the messages that waited for it.
+    /// Returns the messages that waited for the renewal.
     pub(super) fn finish_renewal(
         &mut self,
         topic: &str,
@@ -179,7 +181,7 @@ impl Channels {
         let Some(channel) = self.joined_as(topic, id) else { return Vec::new() };
         let Some(Lease::Renewing { ends_at }) = channel.lease else { return Vec::new() };
         if channel.is_expired || !channel.caller.token.is_same_as(token) {
-            // Another token came meanwhile, which was checked itself, or has to come.
+            // A new token arrived meanwhile, which is checked separately, or the token expired.
             return Vec::new();
         }
         let renewed = match outcome {
@@ -195,7 +197,7 @@ impl Channels {
                     "the permissions of a private channel could not be checked"
                 );
                 match ends_at {
-                    // What was allowed still holds for a while; the channel is asked about once more when that ends.
+                    // The previous permissions remain valid until `ends_at`; then the check is retried.
                     Some(ends_at) => {
                         channel.registration.member.note_traffic();
                         channel.lease = Some(Lease::Valid { renew_at: ends_at, ends_at });
@@ -208,7 +210,7 @@ impl Channels {
         if let Some(lost) = channel.lost_by(renewed.readable) {
             metrics::count_renewal("lost");
             if channel.is_refreshing {
-                // The token that is being checked decides. Nothing is delivered until then.
+                // The token being checked decides. Nothing is delivered until then.
                 channel.registration.member.hold();
                 channel.lease = Some(Lease::Renewing { ends_at: None });
             } else {

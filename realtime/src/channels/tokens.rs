@@ -1,4 +1,4 @@
-//! The tokens of channels: taken, replaced, expired (realtime.md 3.12).
+//! Tokens of channels: selection, replacement, expiry (realtime.md 3.12).
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::authorization::{AskError, Caller, Readable};
 use crate::frames::Body;
 use crate::token::{Token, TokenFault, is_opaque};
 
-/// How long a channel whose token has expired waits for another one. It gets nothing meanwhile.
+/// How long a muted channel with an expired token waits for a new one.
 const GRACE: Duration = Duration::from_secs(60);
-/// At least so often a token is judged anew: its key may have been revoked.
+/// Maximum time between two checks of a token: its key may have been revoked.
 const TOKEN_CHECK: Duration = Duration::from_secs(300);
 
 impl Channels {
@@ -28,7 +28,7 @@ impl Channels {
         }
     }
 
-    /// Takes a new token (realtime.md 3.12); there is never an answer.
+    /// Handles a new token (realtime.md 3.12). It is never replied to.
     pub(super) fn access_token(&mut self, topic: &str, body: &Body<'_>) {
         #[derive(Deserialize)]
         struct Given {
@@ -73,7 +73,7 @@ impl Channels {
         self.ask(asking.boxed());
     }
 
-    /// Returns the messages that may be handled now.
+    /// Returns the messages that can now be handled.
     pub(super) fn finish_token(
         &mut self,
         topic: &str,
@@ -113,7 +113,7 @@ impl Channels {
         let member = &channel.registration.member;
         let mut joins_again = false;
         if std::mem::take(&mut channel.is_expired) {
-            // Between the state and the diffs that follow it nothing may be missing.
+            // Held, so that no diff is lost between `presence_state` and the diffs that follow it.
             member.hold();
             if channel.presence_enabled && channel.readable.presence {
                 member.push("presence_state", &channel.registration.presence_state());
@@ -122,7 +122,8 @@ impl Channels {
         }
         if let Some(subscription) = &channel.subscription {
             subscription.set_claims(&token.claims);
-            // A client that joins again is told then; twice would look like two subscriptions.
+            // A client that is about to rejoin gets this message then; sent twice it would look like two
+            // subscriptions.
             if !joins_again {
                 let name = &channel.caller.topic;
                 let message = system_message("postgres_changes", "ok", "Subscribed to PostgreSQL", name);
@@ -137,7 +138,7 @@ impl Channels {
         Instant::now() + Duration::from_secs(left).min(TOKEN_CHECK)
     }
 
-    /// When [`Self::check_deadlines`] has something to do.
+    /// When [`Self::check_deadlines`] has to be called next.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let checks = self.slots.values().filter_map(|slot| match slot {
             Slot::Joining { .. } => None,
@@ -155,7 +156,7 @@ impl Channels {
         self.check_leases(now);
     }
 
-    /// Ends the channels whose tokens are no longer valid.
+    /// Mutes channels with expired tokens, and closes those whose tokens are invalid.
     fn check_tokens(&mut self, now: Instant) {
         let due: Vec<Box<str>> = self
             .slots
@@ -168,7 +169,7 @@ impl Channels {
             match self.realtime.tokens.judge_again(&channel.caller.token) {
                 Ok(()) => {
                     let left = u64::try_from(self.realtime.tokens.seconds_left(&channel.caller.token));
-                    // Clocks may differ by a moment.
+                    // At least one second: the clocks may differ slightly.
                     let pause = Duration::from_secs(left.unwrap_or(0).max(1)).min(TOKEN_CHECK);
                     channel.check_at = now + pause;
                     self.renew_if_present(&topic);

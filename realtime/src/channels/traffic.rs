@@ -1,4 +1,4 @@
-//! What a channel carries: broadcasts and presence, and whether a private channel may write them.
+//! Broadcasts and presence messages of a channel, and the write permissions of private channels.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,15 @@ use crate::frames::{Body, Content, Fanout, Incoming, UserBroadcast};
 use crate::metrics;
 use crate::token::Token;
 
-/// Presence messages of one channel in [`PRESENCE_WINDOW`].
+/// Most presence messages of one channel per [`PRESENCE_WINDOW`].
 const PRESENCE_CALLS: u32 = 100;
 const PRESENCE_WINDOW: Duration = Duration::from_secs(30);
-/// What a payload may be longer than its limit, for what is around it.
+/// Added to the payload limit, for the envelope around the payload.
 const PAYLOAD_ALLOWANCE: usize = 500;
 
 impl Channels {
-    /// Whether the channel may write; `None` where that is being asked, and the message waits.
+    /// Whether the channel may write. Returns `None` while this is being evaluated; the message is then
+    /// deferred.
     fn permission(&mut self, topic: &str, extension: Extension, message: &Message) -> Option<bool> {
         let channel = self.joined(topic)?;
         let permission = match extension {
@@ -71,7 +72,8 @@ impl Channels {
         let Some(channel) = self.joined_as(topic, id) else { return Vec::new() };
         let waiting = std::mem::take(&mut channel.waiting);
         if !channel.caller.token.is_same_as(token) {
-            // The answer is about the token before; the messages that wait ask about the present one.
+            // The result belongs to the previous token; the deferred messages trigger a check of the current
+            // one.
             self.set_permission(topic, extension, Permission::Unknown);
             return waiting;
         }
@@ -91,7 +93,7 @@ impl Channels {
                 }
                 if *is_granted { Permission::Granted } else { Permission::Refused }
             }
-            // Those that wait are refused, the next ask again.
+            // Reject the deferred messages; later ones trigger another check.
             Err(_) => {
                 self.set_permission(topic, extension, Permission::Refused);
                 for message in waiting {
@@ -146,7 +148,7 @@ impl Channels {
             }
             return;
         }
-        // Denied: no answer at all, even with `ack` (realtime.md 3.9).
+        // When denied, send no reply, not even with `ack` (realtime.md 3.9).
         if self.permission(topic, Extension::Broadcast, message) != Some(true) {
             return;
         }
@@ -168,7 +170,7 @@ impl Channels {
     }
 
     pub(super) fn presence(&mut self, incoming: &Incoming<'_>, message: &Message) {
-        /// Of a presence message.
+        /// A client's presence message.
         #[derive(Deserialize)]
         struct Given<'a> {
             event: Option<Value>,
@@ -237,7 +239,8 @@ impl Channels {
         if !channel.presence_enabled {
             channel.presence_enabled = true;
             if channel.readable.presence {
-                // Without it the client keeps all diffs and shows none (realtime.md 3.11).
+                // Without `presence_state` the client queues all diffs and shows no presences (realtime.md
+                // 3.11).
                 member.push("presence_state", &channel.registration.presence_state());
                 member.set_receives(channel.readable.broadcast, true);
             }
@@ -252,7 +255,7 @@ impl Channels {
 }
 
 impl Channel {
-    /// Counts a presence message.
+    /// Counts a presence message; returns false beyond the limit.
     fn has_room_for_presence(&mut self) -> bool {
         let (begun, count) = &mut self.presence_calls;
         if begun.elapsed() >= PRESENCE_WINDOW {

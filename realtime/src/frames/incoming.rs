@@ -1,4 +1,4 @@
-//! What clients send. Frames borrow from the message they came in; only the envelope is read here.
+//! Parsing of client frames. They borrow from the received message; only the envelope is parsed here.
 
 use std::borrow::Cow;
 
@@ -13,39 +13,39 @@ use super::{Encoding, Version, json_text};
 /// No client counts so far.
 const LONGEST_REF: usize = 128;
 
-/// A frame that is none: it is dropped, and the socket goes on.
+/// The frame cannot be parsed. It is dropped; the socket stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
-/// A client's message.
+/// A message from a client.
 #[derive(Debug)]
 pub(crate) struct Incoming<'a> {
-    /// JSON text.
+    /// JSON text of a string or number.
     pub(crate) join_ref: Option<Cow<'a, str>>,
-    /// JSON text.
+    /// JSON text of a string or number.
     pub(crate) reference: Option<Cow<'a, str>>,
     pub(crate) topic: Cow<'a, str>,
     pub(crate) event: Cow<'a, str>,
     pub(crate) body: Body<'a>,
 }
 
-/// What a message carries.
+/// Payload of a message.
 #[derive(Debug)]
 pub(crate) enum Body<'a> {
     /// JSON text of any value.
     Json(&'a str),
     /// A broadcast in a binary frame (kind 3).
     Broadcast(UserBroadcast<'a>),
-    /// Bytes that no event of ours takes (kind 0).
+    /// A binary push (kind 0), which no event uses.
     Bytes,
 }
 
-/// A broadcast whose payload came apart from its event.
+/// A broadcast whose payload is framed separately from its event.
 #[derive(Debug)]
 pub(crate) struct UserBroadcast<'a> {
     pub(crate) event: &'a str,
     pub(crate) encoding: Encoding,
-    /// Checked where it is JSON.
+    /// Validated if `encoding` is JSON.
     pub(crate) payload: Bytes,
 }
 
@@ -62,10 +62,10 @@ struct Object<'a> {
 }
 
 impl<'a> Incoming<'a> {
-    /// Reads a text frame.
+    /// Parses a text frame.
     ///
     /// # Errors
-    /// It is no message of this serializer.
+    /// The frame is not a message of this serializer.
     pub(crate) fn text(version: Version, frame: &'a Utf8Bytes) -> Result<Self, Malformed> {
         let (join_ref, reference, topic, event, payload) = match version {
             Version::V1 => {
@@ -89,10 +89,10 @@ impl<'a> Incoming<'a> {
         })
     }
 
-    /// Reads a binary frame, which only the serializer 2.0.0 has.
+    /// Parses a binary frame, which only serializer 2.0.0 has.
     ///
     /// # Errors
-    /// It is no message.
+    /// The frame is not a message.
     pub(crate) fn binary(frame: &'a Bytes) -> Result<Self, Malformed> {
         let mut rest = Reader { frame, at: 0 };
         match rest.byte()? {
@@ -110,7 +110,7 @@ impl<'a> Incoming<'a> {
             3 => {
                 let lengths = [rest.byte()?, rest.byte()?, rest.byte()?, rest.byte()?, rest.byte()?];
                 let encoding = if rest.byte()? == 0 { Encoding::Binary } else { Encoding::Json };
-                // Metadata asks for what this server does not do: it is passed over.
+                // The metadata only requests features this server does not have.
                 let [join_ref, reference, topic, event, _metadata] = rest.texts(lengths)?;
                 let payload = frame.slice(rest.at..);
                 if encoding == Encoding::Json && !is_json(&payload) {
@@ -129,12 +129,13 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// One value and nothing else. What is passed on to others must not break them.
+/// Whether `bytes` is exactly one JSON value. Checked before forwarding: invalid JSON would break the
+/// receivers.
 pub(crate) fn is_json(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
-/// A ref is echoed: a string or a number, and short.
+/// A ref is echoed to the client, so it must be a short string or number.
 fn checked_ref(given: Option<&RawValue>) -> Result<Option<Cow<'_, str>>, Malformed> {
     let Some(text) = given.map(RawValue::get) else { return Ok(None) };
     let is_plain = text.starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit());
@@ -144,7 +145,7 @@ fn checked_ref(given: Option<&RawValue>) -> Result<Option<Cow<'_, str>>, Malform
     Ok(Some(text.into()))
 }
 
-/// An empty one is none.
+/// An empty ref means none.
 fn text_ref(given: &str) -> Result<Option<Cow<'_, str>>, Malformed> {
     if given.len() > LONGEST_REF {
         return Err(Malformed("a ref that is no short string"));

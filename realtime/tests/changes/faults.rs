@@ -1,4 +1,4 @@
-//! What goes wrong: a stream that ends, policies that fail, definitions that change.
+//! Failures: streams that end, policies that fail, definitions that change.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn a_stream_that_ends_is_a_gap_and_a_new_one_follows() {
     until("the message that was missed", || server.messages.all().len() == 2).await;
     assert_eq!(server.messages.all()[1].0, "missed");
     assert_eq!((before.heard().len(), before.gaps(), after.gaps()), (1, 1, 0));
-    // The slot of the stream that ended went with it.
+    // The slot ended with its stream.
     let slots = "select count(*) from pg_replication_slots where database = current_database()";
     assert_eq!(server.database.value(slots).await, "1");
 }
@@ -68,10 +68,10 @@ async fn failing_policy_concerns_its_own_subscribers_only() {
         assert!(listener.failures().is_empty());
     }
     until("the failure", || !bad.failures().is_empty()).await;
-    // The text of the error may be about a row that the subscriber may not see.
+    // The error text may describe a row the subscriber may not see.
     let text = "Changes of public.notes could not be evaluated: a policy failed or took too long";
     assert_eq!(bad.failures(), [text]);
-    // Another table's changes still come.
+    // Changes of other tables are still delivered.
     server.sql("insert into open values (1, 'a')").await;
     assert_eq!(bad.until(1).await[0]["table"], "open");
     server.sql("insert into notes values (21, 'u1'); drop policy strict on notes; insert into notes values (22, 'bad')").await;
@@ -112,7 +112,7 @@ async fn definitions_that_change_hold_from_the_next_change_on() {
     let listener = server.listen("me", vec![table("open")]).await;
     server.sql("insert into open values (1, 'a')").await;
     let _heard = listener.until(1).await;
-    // No policy lets anybody read it; a DELETE is told all the same.
+    // No policy allows reading it; a DELETE is delivered nevertheless.
     server
         .sql("alter table open enable row level security; insert into open values (2, 'b'); delete from open where id = 1")
         .await;
@@ -156,7 +156,8 @@ async fn a_publication_that_was_dropped_is_made_again() {
     let server = Server::start_with(TABLES).await;
     let listener = server.listen("", vec![table("open")]).await;
     server.sql("drop publication supabase_realtime; insert into open values (1, 'a')").await;
-    // PostgreSQL 18 skips it, earlier versions end the stream, and the next one makes it.
+    // PostgreSQL 18 skips a missing publication; earlier versions end the stream, and the next one recreates
+    // it.
     server.sql("do $$ begin for n in 1..200 loop
         exit when exists (select from pg_publication where pubname = 'supabase_realtime'); perform pg_sleep(0.05); end loop;
         if not exists (select from pg_publication where pubname = 'supabase_realtime') then create publication supabase_realtime; end if; end $$;

@@ -1,4 +1,4 @@
-//! Filters against PostgreSQL's own answers, and the words of refusals (realtime.md 3.5, 3.6).
+//! Filters compared with PostgreSQL's results, and the wording of rejections (realtime.md 3.5, 3.6).
 
 use basalt_realtime::changes::{Binding, EventKind, SubscribeError};
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn refusal(result: Result<crate::harness::Listener, SubscribeError>) -> String {
     }
 }
 
-/// Each filter passes what `where` passes.
+/// Each filter passes exactly the rows its `where` clause passes.
 #[tokio::test]
 async fn filters_pass_what_where_passes() {
     let server = Server::start_with(TABLES).await;
@@ -131,13 +131,13 @@ async fn refusals_are_worded_as_upstream() {
         let text = refused(filtered("items", filter)).await;
         assert!(text.ends_with(&expected), "{filter}: {text}");
     }
-    // PostgreSQL accepts the pattern and then has no memory for its tables.
+    // PostgreSQL accepts the pattern but runs out of memory compiling it.
     let text = refused(filtered("items", r#"name=match."((a{1,50}){1,50}b){1,20}""#)).await;
     assert!(text.contains("P0001 (raise_exception) invalid regular expression for match filter: "), "{text}");
     let many: Vec<String> = (0..101).map(|number| number.to_string()).collect();
     let text = refused(filtered("items", &format!("id=in.({})", many.join(",")))).await;
     assert!(text.ends_with("too many values for `in` filter. Maximum 100"), "{text}");
-    // Granted no column, and so none to filter by.
+    // Without privileges on any column, no column can be used in a filter.
     let text = refused(filtered("hidden", "id=eq.1")).await;
     assert!(text.ends_with("invalid column for filter id"), "{text}");
     let text = refused(Binding { event: EventKind::Insert, ..table("other") }).await;
@@ -170,7 +170,7 @@ async fn wildcards_take_tables_that_are_published_later() {
         let heard = listener.until(1).await;
         assert_eq!(heard[0]["record"], serde_json::json!({"id": 2}));
     }
-    // At once, also for those who name it.
+    // A join that names the table finds it immediately.
     let named = server.listen("", vec![table("other")]).await;
     server.sql("insert into other values (3)").await;
     let _heard = named.until(1).await;

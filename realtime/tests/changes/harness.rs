@@ -1,4 +1,4 @@
-//! A database with the realtime schema, the changes of one server on it, and sinks that remember.
+//! A database with the realtime schema, the row changes of one server on it, and recording sinks.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A database and the changes that are streamed from it.
+/// A database and the changes streamed from it.
 pub(crate) struct Server {
     pub(crate) database: TestDatabase,
     pub(crate) changes: Changes,
@@ -41,7 +41,7 @@ impl Server {
         Self::start_with("").await
     }
 
-    /// With tables of the test.
+    /// Starts with tables created by `sql`.
     pub(crate) async fn start_with(sql: &str) -> Self {
         let database = TestDatabase::create().await;
         let admin = Database::new(database.config());
@@ -50,14 +50,14 @@ impl Server {
             let _made = database.admin_sql(sql).await;
         }
         let server = Self::on(database, admin);
-        // A new slot waits for every transaction of the cluster, those of the other tests among them.
+        // Creating a slot waits for all transactions of the cluster, including those of other tests.
         let streamed =
             server.changes.wait_until_streamed().await || server.changes.wait_until_streamed().await;
         assert!(streamed, "the slot waits for more than two minutes");
         server
     }
 
-    /// Streams as `admin`.
+    /// Streams with the login `admin`.
     pub(crate) fn on(database: TestDatabase, admin: Database) -> Self {
         let (tracker, shutdown) = (TaskTracker::new(), CancellationToken::new());
         let system = ServicePool::new(admin.clone(), PoolConfig::new("system", 4), tracker.clone());
@@ -83,7 +83,7 @@ impl Server {
         let _rows = self.database.admin_sql(statements).await;
     }
 
-    /// Listens as a user, or as `anon` where it is empty.
+    /// Subscribes as a user, or as `anon` if `user` is empty.
     pub(crate) async fn listen(&self, user: &str, bindings: Vec<Binding>) -> Listener {
         self.try_listen(user, bindings).await.expect("the bindings are accepted")
     }
@@ -113,7 +113,7 @@ impl Server {
     }
 }
 
-/// Roles, schema `realtime`, and a login for checks.
+/// Creates the roles, the schema `realtime`, and a login for policy checks.
 pub(crate) async fn prepare(admin: &Database) {
     let mut client = admin.connect().await.expect("the test cluster takes connections");
     let settings = MigrationSettings {
@@ -128,7 +128,7 @@ pub(crate) fn claims(claims: &Value) -> Arc<Claims> {
     Arc::new(Claims::parse(claims.to_string().into_bytes()).expect("claims are an object"))
 }
 
-/// All changes of a table of schema `public`.
+/// All changes of a table in schema `public`.
 pub(crate) fn table(name: &str) -> Binding {
     Binding {
         id: 1,
@@ -140,18 +140,18 @@ pub(crate) fn table(name: &str) -> Binding {
     }
 }
 
-/// The same with a filter.
+/// Like [`table`], with a filter.
 pub(crate) fn filtered(name: &str, filter: &str) -> Binding {
     Binding { filter: Some(filter.to_owned()), ..table(name) }
 }
 
-/// One who listens.
+/// A subscribed channel.
 pub(crate) struct Listener {
     pub(crate) subscription: Subscription,
     log: Arc<Log>,
 }
 
-/// What a listener has heard.
+/// What a listener has received.
 #[derive(Default)]
 struct Log {
     changes: Mutex<Vec<(Value, Vec<u64>)>>,
@@ -185,7 +185,7 @@ impl Listener {
         self.log.changes.lock().unwrap().iter().map(|(_, ids)| ids.clone()).collect()
     }
 
-    /// When each change came.
+    /// When each change arrived.
     pub(crate) fn arrivals(&self) -> Vec<Instant> {
         self.log.arrived.lock().unwrap().clone()
     }
@@ -198,14 +198,14 @@ impl Listener {
         self.log.failures.lock().unwrap().clone()
     }
 
-    /// Waits until so many changes have come; all of them.
+    /// Waits until `count` changes have arrived and returns all of them.
     pub(crate) async fn until(&self, count: usize) -> Vec<Value> {
         until("changes", || self.log.changes.lock().unwrap().len() >= count).await;
         self.heard()
     }
 }
 
-/// Waits for what must become true.
+/// Waits until a condition holds.
 pub(crate) async fn until(what: &str, mut is_true: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_true() {
@@ -217,7 +217,7 @@ pub(crate) async fn until(what: &str, mut is_true: impl FnMut() -> bool) {
 /// A row of `realtime.messages`: topic, whether private, event, payload.
 type Sent = (String, bool, String, Vec<u8>);
 
-/// What was broadcast.
+/// Records broadcasts.
 #[derive(Default)]
 pub(crate) struct Messages(Mutex<Vec<Sent>>);
 

@@ -1,4 +1,4 @@
-//! What a subscriber may not see has no effect on what it gets: no message, no frame, no delay.
+//! Rows a subscriber may not see have no effect on what it receives: no message, no frame, no delay.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -20,9 +20,9 @@ const TABLES: &str = "
     grant select on plans to anon, authenticated;
     alter publication supabase_realtime add table plans;";
 
-/// Raises an error for titles that begin with `secret` and go on.
+/// Raises an error for titles that continue after `secret`.
 const RAISES: &str = "title=like.secret\\";
-/// Takes seconds for a long run of one letter.
+/// Takes seconds on a long run of one letter.
 const SLOW: &str = "title=match.^(.*)(.*)(.*)(.*)(.*)\\5\\4\\3\\2\\1z$";
 const LONG_TITLE: &str = "repeat('a', 401) || 'z'";
 
@@ -37,7 +37,7 @@ async fn filters_are_not_evaluated_for_hidden_rows() {
     let plain = server.listen("stranger", vec![table("plans")]).await;
     server.sql("insert into plans values (1, 'victim', 'secret plan'); insert into plans values (2, 'stranger', 'other')").await;
     assert_eq!(plain.until(1).await[0]["record"]["id"], 2);
-    // Its own row may be quoted to it.
+    // An error may quote the subscriber's own row.
     server.sql("insert into plans values (3, 'stranger', 'secret of mine'); insert into plans values (4, 'stranger', 'end')").await;
     until("the failure", || !stranger.failures().is_empty()).await;
     let failures = stranger.failures();
@@ -95,7 +95,7 @@ async fn delete_under_policies_reads_and_sends_the_key_only() {
     server.sql("delete from plans where id = 1").await;
     let old = |change: &Value| change["old_record"].clone();
     assert_eq!(old(&all.until(1).await[0]), json!({"id": 1}));
-    // An identity by another index than the primary key sends nothing of the row.
+    // A replica identity other than the primary key sends nothing of the row.
     server
         .sql("alter table plans replica identity using index plans_code; delete from plans where id = 2")
         .await;
@@ -128,7 +128,7 @@ async fn errors_instead_of_changes_do_not_answer_filters() {
     assert!(filter.heard().is_empty());
 }
 
-/// How far apart two samples are, in standard deviations of what chance makes of one (Mann-Whitney).
+/// Distance of two samples in standard deviations of the Mann-Whitney statistic.
 fn distance(left: &[Duration], right: &[Duration]) -> f64 {
     let count = |length: usize| f64::from(u32::try_from(length).unwrap());
     let (n, m) = (count(left.len()), count(right.len()));
@@ -137,7 +137,8 @@ fn distance(left: &[Duration], right: &[Duration]) -> f64 {
     ((count(above) + count(same) / 2.0 - n * m / 2.0) / (n * m * (n + m + 1.0) / 12.0).sqrt()).abs()
 }
 
-/// Delivery times of a stranger's own rows, each written right after a hidden row that its filter passes or does not.
+/// Delivery times of a stranger's own rows, each written right after a hidden row that does or does not pass
+/// its filter.
 async fn compare_delivery_times(samples: usize) {
     let server = Server::start_with(TABLES).await;
     let (writer, connection) = server.database.config().connect(tokio_postgres::NoTls).await.unwrap();
@@ -165,7 +166,7 @@ async fn compare_delivery_times(samples: usize) {
         }
         let [passing, other] = &times;
         let distance = distance(passing, other);
-        // By chance in one of 16,000 runs.
+        // Exceeded by chance in one of 16,000 runs.
         assert!(distance < 4.0, "{filter}: {distance:.2} apart: {passing:?} {other:?}");
         assert!(filtered.heard().is_empty() && filtered.failures().is_empty(), "{filter}");
     }
@@ -188,12 +189,12 @@ impl Dice {
     }
 }
 
-/// A table of random types and its rows.
+/// A table with random types, and its rows.
 struct Drawn {
     name: String,
     key: Vec<&'static Kind>,
     value: &'static Kind,
-    /// Literals of the keys; the number of a row is its place.
+    /// Literals of the keys; a row's number is its index.
     rows: Vec<Vec<String>>,
 }
 
@@ -243,7 +244,7 @@ impl Drawn {
         format!("update {} set ({columns}) = row({}) where n = {n};", self.name, self.others(dice))
     }
 
-    /// Of the columns other than the key and the number.
+    /// Columns other than the key and the number.
     fn others(&self, dice: &mut Dice) -> String {
         let value = match dice.below(6) {
             0 => "null".to_owned(),
@@ -292,8 +293,8 @@ fn heard_of(listener: &Listener, drawn: &Drawn, numbers: &HashMap<String, i64>) 
     (new, deleted)
 }
 
-/// Random types of keys and values, policies, filters, changes and identities: each listener gets what a SELECT shows, and
-/// nothing that depends on other rows.
+/// Random types, policies, filters, changes and identities: each listener receives what a SELECT shows,
+/// independent of other rows.
 async fn compare_with_select(rounds: u32) {
     let server = Server::start_with(&format!(
         "{TYPES} {POLICY_SOURCES}
@@ -311,7 +312,7 @@ async fn compare_with_select(rounds: u32) {
         let context = format!("seed {seed}, round {round}: {create} {filter}");
         server.sql(&format!("{create} grant select on {name} to service_role")).await;
         let with_end = |binding: Binding| vec![binding, Binding { id: 2, ..table("ends") }];
-        // It hears all keys as records have them.
+        // It receives all keys in record format.
         let observer =
             server.listen_as(json!({"role": "service_role"}), with_end(table(name))).await.unwrap();
         let (mut upserted, mut deleted) = (BTreeSet::new(), BTreeSet::new());

@@ -1,4 +1,4 @@
-//! Row changes against a real PostgreSQL: what a table's changes become, and who is told of them.
+//! Row changes against a real PostgreSQL: their payloads, and who receives them.
 
 #![expect(
     clippy::unwrap_used,

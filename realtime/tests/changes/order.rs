@@ -1,4 +1,4 @@
-//! Each channel gets its changes in commit order across all tables that it watches, and rows in order within a transaction.
+//! Each channel receives its changes in commit order across all tables it watches.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,8 @@ use crate::visibility::Dice;
 const TABLES: u64 = 6;
 const USERS: [&str; 5] = ["u0", "u1", "u2", "slow", "failing"];
 
-/// Tables of rows with a number that ascends over all of them. Some have policies; these are slow or fail for some users.
+/// Tables with a row number that ascends across all of them. Some have policies that are slow or fail for
+/// some users.
 fn tables(dice: &mut Dice) -> (String, Vec<bool>) {
     let mut sql = String::from(
         "create function who() returns text language sql stable
@@ -105,7 +106,7 @@ async fn channels_get_many_changes_in_commit_order_across_tables() {
     }
 }
 
-/// The slow table holds back the channels of the user for which it is slow.
+/// The slow table holds back only the channels of the user for whom it is slow.
 #[tokio::test]
 async fn slow_table_holds_back_the_channels_it_concerns() {
     let server = Server::start_with(

@@ -1,4 +1,4 @@
-//! What is told of a change (realtime.md 3.7).
+//! Payloads of changes (realtime.md 3.7).
 
 use serde_json::{Value, json};
 
@@ -77,7 +77,8 @@ async fn a_full_identity_tells_the_old_row_and_policies_leave_only_its_key() {
         [&json!({"id": 1, "title": "b"}), &json!({"id": 1, "title": "a"})]
     );
     assert_eq!(heard[2]["old_record"], json!({"id": 1, "title": "b"}));
-    // The row is gone when its INSERT and UPDATE are judged in one go, or is not: its key is all a DELETE tells.
+    // The row may or may not still exist when its INSERT and UPDATE are evaluated; a DELETE carries only its
+    // key.
     let theirs = theirs.until(2).await;
     assert_eq!(part(&theirs[0], &["type", "old_record"]), [&json!("DELETE"), &json!({"id": 1})]);
     assert_eq!(
@@ -120,7 +121,7 @@ async fn columns_can_be_selected_and_large_changes_are_trimmed() {
     assert_eq!(heard[1]["record"], json!({"id": 2, "title": "y".repeat(62)}));
 }
 
-/// Streamed by PostgreSQL 18; before, read from the row.
+/// Streamed by PostgreSQL 18; read from the row before that.
 #[tokio::test]
 async fn stored_generated_columns_are_told_and_filtered_by() {
     let server = Server::start_with(
@@ -145,7 +146,7 @@ async fn stored_generated_columns_are_told_and_filtered_by() {
     assert_eq!(of(&heard[0]), (json!(6), json!("n3"), Value::Null));
     assert_eq!(of(&heard[1]), (json!(14), json!("n7"), Value::Null));
     assert_eq!(filtered.until(1).await[0]["record"]["id"], 2);
-    // Of a row that has changed again, the values belong to the last change.
+    // If the row has changed again, the values belong to its last change.
     server.sql("update sums set n = 5 where id = 1; update sums set n = 6 where id = 1; delete from sums where id = 2").await;
     let heard = listener.until(5).await;
     assert_eq!(of(&heard[3]), (json!(12), json!("n6"), Value::Null));
@@ -174,7 +175,7 @@ async fn unchanged_large_values_are_left_out_or_taken_from_the_old_row() {
     assert_eq!(full.until(1).await[0]["record"], json!({"id": 1, "note": "x".repeat(9000), "count": 2}));
 }
 
-/// Values in JSON are what `to_jsonb` makes of them, but for the cases that the contract names.
+/// Values are encoded as `to_jsonb` does, except where the contract differs.
 #[tokio::test]
 async fn values_of_all_types_are_json() {
     let server = Server::start_with(

@@ -1,4 +1,5 @@
-//! Every type as key of a table with policies and as column of a filter: what arrives is what a SELECT returns.
+//! Every type as a key on a table with policies and as a filtered column: what arrives equals what a SELECT
+//! returns.
 
 use std::fmt::Write as _;
 
@@ -6,18 +7,18 @@ use serde_json::json;
 
 use crate::harness::{Listener, Server, filtered, table, until};
 
-/// A type, and values of which those next to each other are equal once they are cut or rounded to a shorter type.
+/// A type with values; neighbours are equal once truncated or rounded to a shorter type.
 pub(crate) struct Kind {
     pub(crate) sql: &'static str,
     pub(crate) values: &'static [&'static str],
-    /// Further operands of filters, longer or more precise than the column.
+    /// Further filter operands, longer or more precise than the column.
     probes: &'static [&'static str],
-    /// `like` takes it.
+    /// Whether `like` accepts the type.
     is_text: bool,
 }
 
 impl Kind {
-    /// Filters that order values or look for NULL, each with the same condition in SQL.
+    /// Ordering and NULL filters, each with the same condition in SQL.
     pub(crate) fn orderings(&self, column: &str) -> Vec<(String, String)> {
         let mut filters = vec![
             (format!("{column}=is.null"), format!("{column} is null")),
@@ -31,7 +32,7 @@ impl Kind {
         filters
     }
 
-    /// Only of a row PostgreSQL does not find the type of a literal by itself.
+    /// A literal; only for row types PostgreSQL cannot infer its type.
     fn literal(&self, value: &str) -> String {
         format!("{}{}", quoted(value), if self.sql == "pair" { "::pair" } else { "" })
     }
@@ -169,14 +170,14 @@ async fn keys_of_every_type_show_their_own_row() {
         }
         let _written = write!(changes, "update keyed_{number} set note = 1;");
     }
-    // Part of a key: of two columns that are arrays and composites.
+    // A composite key of array and composite columns.
     sql += "create table wide (a int[], b pair, owner text, primary key (a, b)); grant select on wide to authenticated;
         alter table wide enable row level security; alter publication supabase_realtime add table wide;
         create policy own on wide using (owner = current_setting('request.jwt.claims', true)::jsonb ->> 'sub');
         create table wide_child () inherits (wide);
         insert into wide_child values ('{1,2}', '(DEU,1)', 'odd');";
     changes += "insert into wide values ('{1,2}', '(DEU,1)', 'even'), ('{1}', '(DEU,1)', 'odd'); commit";
-    // Such a style reads the signs of an interval differently.
+    // This style parses the signs of an interval differently.
     sql += "do $$ begin execute format('alter database %I set intervalstyle = sql_standard', current_database()); end $$;";
     let server = Server::start_with(&sql).await;
     let mut listeners = Vec::new();

@@ -1,4 +1,4 @@
-//! Who is told: exactly those to whom a SELECT shows the row (realtime.md 3.8).
+//! Changes are delivered exactly to those to whom a SELECT shows the row (realtime.md 3.8).
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::harness::{Listener, Server, filtered, table, until};
 
-/// Numbers of a test run, from a seed that a failure shows.
+/// Random numbers from a seed, which a failure prints.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -25,7 +25,7 @@ impl Dice {
         items[usize::try_from(self.below(count)).unwrap()]
     }
 
-    /// A policy over a row of the table `rows`, the claims and another table.
+    /// A policy on a row of table `rows`, the claims and another table.
     pub(crate) fn policy(&mut self, depth: u32) -> String {
         if depth > 0 && self.below(3) > 0 {
             let (left, right) = (self.policy(depth - 1), self.policy(depth - 1));
@@ -47,7 +47,7 @@ impl Dice {
     }
 }
 
-/// What the policies of [`Dice::policy`] read besides the row.
+/// Tables and functions that the policies of [`Dice::policy`] read.
 pub(crate) const POLICY_SOURCES: &str = "
     create function auth_claim(name text) returns text language sql stable
       return current_setting('request.jwt.claims', true)::jsonb ->> name;
@@ -57,7 +57,7 @@ pub(crate) const POLICY_SOURCES: &str = "
     grant select on members, c to authenticated;";
 
 impl Dice {
-    /// A filter that this server evaluates or PostgreSQL, and the same condition in SQL.
+    /// A filter, evaluated by this server or by PostgreSQL, and the same condition in SQL.
     fn filter(&mut self) -> (String, String) {
         let n = self.below(9);
         match self.below(7) {
@@ -116,7 +116,7 @@ async fn the_delivered_set_is_what_a_select_shows() {
                 dice.pick(&["permissive", "restrictive"])
             ))
             .await;
-        // What was committed before they listen is told to nobody.
+        // Changes committed before they subscribed are not delivered.
         let (filter, condition) = dice.filter();
         let mut listeners: Vec<(&str, Listener, Listener)> = Vec::new();
         for (number, user) in USERS.iter().enumerate() {
@@ -125,7 +125,7 @@ async fn the_delivered_set_is_what_a_select_shows() {
             let part = server.listen_as(claims, vec![filtered("rows", &filter)]).await.unwrap();
             listeners.push((user, whole, part));
         }
-        // One transaction with at most one change of each row, then a DELETE that everybody hears.
+        // One transaction with at most one change per row, then a DELETE that everyone receives.
         let mut statements = String::from("begin;");
         let (mut upserted, mut deleted) = (BTreeSet::new(), BTreeSet::new());
         for id in 1..=12 {
@@ -179,7 +179,8 @@ async fn the_delivered_set_is_what_a_select_shows() {
             let ids: BTreeSet<i64> =
                 heard.iter().map(|change| change["old_record"]["id"].as_i64().unwrap()).collect();
             assert_eq!(ids, deleted, "{context}");
-            // A filter on another column than the key would read a row that the subscriber may not be allowed to see.
+            // A filter on a non-key column would reveal values of a row the subscriber may not be allowed to
+            // see.
             let filtered: Vec<_> = part.heard().into_iter().filter(|change| gone(change)).collect();
             let ids: BTreeSet<i64> =
                 filtered.iter().map(|change| change["old_record"]["id"].as_i64().unwrap()).collect();
@@ -210,7 +211,8 @@ fn told(listener: &Listener) -> BTreeSet<i64> {
     set
 }
 
-/// A change arrives before its transaction is visible: none may be lost for that, and order is kept.
+/// A change is received before its transaction is visible: none may be lost because of that, and order is
+/// preserved.
 #[tokio::test]
 async fn no_change_is_judged_before_its_commit_is_visible() {
     let server = Server::start_with(
@@ -256,7 +258,8 @@ async fn new_claims_decide_from_then_on() {
     assert_eq!(ids, [1, 4]);
 }
 
-/// Policies that keep what they have found out until the transaction ends, which is a request's end everywhere else.
+/// Policies that cache results in a setting until the transaction ends, which elsewhere is the end of a
+/// request.
 #[tokio::test]
 async fn what_a_policy_sets_for_one_subscriber_is_not_there_for_the_next() {
     let server = Server::start_with(
