@@ -1,8 +1,8 @@
-//! From the bytes of an image to its pixels, in eight bits for each sample.
+//! Decoding of image files to pixels with eight bits per sample.
 //!
-//! The source is hostile. Its format is what its first bytes say; its size and what decoding takes are read from its head and
-//! judged before anything is decoded. Damaged images are decoded as far as browsers and libvips decode them: checksums
-//! count for nothing, and where the data ends, what came before is shown.
+//! Sources are untrusted. The format is detected from the first bytes; size and memory use are computed from
+//! the header and checked before anything is decoded. Damaged images are decoded as far as browsers and
+//! libvips decode them: checksums are ignored, and a truncated image shows the available part.
 
 use std::io::Cursor;
 
@@ -18,26 +18,26 @@ use crate::TransformError;
 use crate::encode::Output;
 use crate::png::Png;
 
-/// Longest colour profile that a variant keeps. Those of cameras and phones have some hundred bytes.
+/// Maximum size of a colour profile that is kept. Profiles of cameras and phones have some hundred bytes.
 const MAX_PROFILE_BYTES: usize = 16 * 1024;
-/// Bytes of memory that an image may take for each pixel of the largest one: what RGBA takes, if nothing else is held beside it.
+/// Memory allowed per pixel of the largest image: that of RGBA without additional buffers.
 const PIXEL_BYTES: u64 = 4;
-/// What decoders may take besides the pixels: tables, profiles, texts.
+/// Memory decoders may use in addition to the pixels, for tables, profiles and texts.
 pub const DECODER_BYTES: u64 = 32 * 1024 * 1024;
-/// What ends a JPEG.
+/// End marker of a JPEG.
 const JPEG_END: [u8; 2] = [0xff, 0xd9];
 
-/// An image with eight bits for each sample.
+/// A decoded image with eight bits per sample.
 pub struct Decoded {
-    /// Its pixels.
+    /// The pixels, not rotated yet.
     pub image: DynamicImage,
-    /// How a viewer turns it.
+    /// Rotation to apply for display.
     pub orientation: Orientation,
-    /// The colour profile, for red, green and blue.
+    /// RGB colour profile.
     pub profile: Option<Vec<u8>>,
 }
 
-/// An image whose head was read and whose size is allowed.
+/// An image whose header has been read and whose size is allowed.
 pub struct Head<'a> {
     source: &'a [u8],
     format: ImageFormat,
@@ -52,17 +52,17 @@ pub struct Head<'a> {
 pub fn format_of(source: &mut Vec<u8>) -> Result<ImageFormat, TransformError> {
     let format = image::guess_format(source).map_err(|_| TransformError::Unsupported)?;
     if format == ImageFormat::Jpeg && !source.ends_with(&JPEG_END) {
-        // The decoder drops a progressive image that breaks off; of one that ends early it shows what there is.
+        // The decoder rejects a progressive image that is cut off, but shows one that ends early.
         source.extend(JPEG_END);
     }
     Ok(format)
 }
 
 impl<'a> Head<'a> {
-    /// Reads the head of an image, which may have `max_pixels` and take [`PIXEL_BYTES`] for each of them.
+    /// Reads the header of an image, which may have `max_pixels` and use [`PIXEL_BYTES`] for each of them.
     ///
     /// # Errors
-    /// It cannot be read, or is too large.
+    /// The header is invalid, or the image is too large.
     pub fn read(source: &'a [u8], format: ImageFormat, max_pixels: u64) -> Result<Self, TransformError> {
         let decoder: Box<dyn ImageDecoder + 'a> = if format == ImageFormat::Png {
             Box::new(Png::new(source, most_allocated(max_pixels))?)
@@ -83,7 +83,7 @@ impl<'a> Head<'a> {
         Ok(Self { source, format, max_pixels, decoder })
     }
 
-    /// The format of an image that moves.
+    /// The output format if the image is animated.
     pub fn animation(&self) -> Option<Output> {
         let source = Cursor::new(self.source);
         let (output, moves) = if self.format == ImageFormat::Gif {
@@ -101,12 +101,12 @@ impl<'a> Head<'a> {
         moves.then_some(output)
     }
 
-    /// The pixels, and what belongs to them.
+    /// Decodes the pixels.
     ///
     /// # Errors
-    /// The pixels cannot be read.
+    /// The pixels cannot be decoded.
     pub fn decode(mut self) -> Result<Decoded, TransformError> {
-        // Both are hints: an image whose metadata is broken is shown as it is.
+        // Both are optional: an image with damaged metadata is shown without them.
         let orientation = self.decoder.orientation().unwrap_or(Orientation::NoTransforms);
         let profile = self.decoder.icc_profile().ok().flatten().filter(|profile| is_kept(profile));
         let ((width, height), colour) = (self.decoder.dimensions(), self.decoder.color_type());
@@ -116,7 +116,7 @@ impl<'a> Head<'a> {
         match self.decoder.read_image_boxed(&mut pixels) {
             Ok(()) => {}
             Err(image::ImageError::Limits(_)) => return Err(TransformError::TooManyPixels),
-            // The data ended or was damaged: what was read before is there.
+            // The data ended or was damaged; show what was decoded before.
             Err(_) if pixels.iter().any(|byte| *byte != 0) => {}
             Err(_) => return Err(TransformError::Unsupported),
         }
@@ -144,17 +144,17 @@ pub(crate) fn refusal(error: &image::ImageError) -> TransformError {
     }
 }
 
-/// A profile for red, green and blue: decoders turn other colours into these.
+/// Keeps RGB profiles only: decoders convert other colour spaces to RGB.
 fn is_kept(profile: &[u8]) -> bool {
     profile.len() <= MAX_PROFILE_BYTES && profile.get(16..20) == Some(b"RGB ")
 }
 
-/// What is held beside the pixels while they are decoded, or while they become eight bits.
+/// Memory used in addition to the pixels, while decoding or while converting to eight bits.
 fn working_bytes(source: &[u8], format: ImageFormat, pixels: u64, decoder: &dyn ImageDecoder) -> u64 {
     let beside = if format == ImageFormat::Jpeg {
         jpeg_coefficients(source).unwrap_or(pixels.saturating_mul(6))
     } else if matches!(format, ImageFormat::Gif | ImageFormat::WebP) {
-        // Frames, and planes of brightness and colour.
+        // Frames, and planes of luma and chroma.
         pixels.saturating_mul(PIXEL_BYTES)
     } else if format == ImageFormat::Tiff {
         decoder.total_bytes()
@@ -168,8 +168,8 @@ fn working_bytes(source: &[u8], format: ImageFormat, pixels: u64, decoder: &dyn 
     beside.max(narrowed)
 }
 
-/// Bytes of the coefficients that the decoder of a JPEG keeps: those of the whole image where they come in several scans,
-/// as in progressive ones, and none where each block is finished when it is read. `None`: the head is odd.
+/// Memory for the coefficients a JPEG decoder keeps: those of the complete image if it has several scans, as
+/// progressive images do, and none if each block is finished at once. `None` if the header is unusual.
 fn jpeg_coefficients(source: &[u8]) -> Option<u64> {
     let mut rest = source.get(2..)?;
     let mut frame: Option<(bool, u8, u64)> = None;
@@ -200,7 +200,8 @@ fn jpeg_coefficients(source: &[u8]) -> Option<u64> {
     }
 }
 
-/// Two bytes for each coefficient of every block, of which a component has as many in a unit as its sampling factors say.
+/// Two bytes per coefficient of every block; a component has as many blocks per unit as its sampling factors
+/// say.
 fn coefficients_of_frame(frame: &[u8]) -> Option<u64> {
     let [_, height @ .., _, _, _] = frame.first_chunk::<6>()?;
     let height = u64::from(u16::from_be_bytes(*height));

@@ -1,4 +1,4 @@
-//! From pixels to the bytes of a file.
+//! Encoding of pixels to image files.
 
 use image::codecs::gif::GifEncoder;
 use image::codecs::jpeg::JpegEncoder;
@@ -11,24 +11,24 @@ use crate::TransformError;
 /// Longest side of a WebP image, in pixels.
 pub const WEBP_MAX_SIDE: u32 = 16_383;
 
-/// The format of a variant.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// JPEG.
+    /// JPEG (lossy).
     Jpeg,
-    /// PNG.
+    /// PNG (lossless).
     Png,
-    /// WebP, lossy.
+    /// WebP (lossy).
     WebP,
-    /// GIF.
+    /// GIF (256 colours).
     Gif,
 }
 
 impl Output {
-    /// Every format.
+    /// All formats.
     pub const ALL: [Self; 4] = [Self::Jpeg, Self::Png, Self::WebP, Self::Gif];
 
-    /// The media type.
+    /// Media type.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Jpeg => "image/jpeg",
@@ -38,7 +38,7 @@ impl Output {
         }
     }
 
-    /// The extension of a file, without the dot.
+    /// File name extension without the dot.
     pub const fn extension(self) -> &'static str {
         match self {
             Self::Jpeg => "jpeg",
@@ -49,11 +49,11 @@ impl Output {
     }
 }
 
-/// Encodes an image. `quality` counts for JPEG and WebP; `profile` is a colour profile for red, green and blue, which GIF
-/// cannot carry.
+/// Encodes an image. `quality` applies to JPEG and WebP; `profile` is an RGB colour profile, which GIF
+/// cannot store.
 ///
 /// # Errors
-/// The format cannot hold the image.
+/// The format cannot represent the image.
 pub fn encode(
     image: &DynamicImage,
     format: Output,
@@ -70,7 +70,7 @@ pub fn encode(
             write(encoder, image, profile)
         }
         Output::Gif => {
-            // One in ten pixels trains the palette.
+            // Use every tenth pixel to train the palette.
             let mut encoder = GifEncoder::new_with_speed(&mut bytes, 10);
             let rgba = image.to_rgba8();
             encoder.encode(&rgba, rgba.width(), rgba.height(), image::ExtendedColorType::Rgba8)

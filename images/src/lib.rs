@@ -9,16 +9,16 @@ pub use decode::{DECODER_BYTES, Decoded, Head, format_of};
 pub use encode::{Output, WEBP_MAX_SIDE, encode};
 pub use resize::{Area, divide_alpha, multiply_alpha, resize_part};
 
-/// Why there is no variant.
+/// Why an image could not be transformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TransformError {
-    /// Not an image, broken, or of a format that we cannot read.
+    /// Not an image, damaged, or of an unsupported format.
     #[error("The source image is invalid or unsupported for rendering")]
     Unsupported,
-    /// More pixels than the configuration allows, or more memory than that many take.
+    /// Exceeds the maximum number of pixels, or the memory derived from it.
     #[error("The source image has too many pixels for rendering")]
     TooManyPixels,
-    /// It was decoded and cannot be made in the requested size and format.
+    /// Decoded, but cannot be encoded in the requested size and format.
     #[error("The source image is invalid or unsupported for rendering")]
     NotMade,
 }

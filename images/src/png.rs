@@ -1,4 +1,4 @@
-//! PNG as browsers and libvips read it: without judging its checksums. The decoder of `image` does judge them.
+//! PNG decoding that ignores checksums, as browsers and libvips do. The decoder in `image` verifies them.
 
 use std::io::Cursor;
 
@@ -8,7 +8,7 @@ use png::{DecodeOptions, Decoder, Limits, Reader, Transformations};
 
 use crate::TransformError;
 
-/// A PNG whose head was read.
+/// A PNG whose header has been read.
 pub(crate) struct Png<'a> {
     reader: Reader<Cursor<&'a [u8]>>,
     colour: ColorType,
@@ -32,13 +32,13 @@ impl<'a> Png<'a> {
             (png::ColorType::GrayscaleAlpha, png::BitDepth::Eight) => ColorType::La8,
             (png::ColorType::Rgb, png::BitDepth::Eight) => ColorType::Rgb8,
             (png::ColorType::Rgba, png::BitDepth::Eight) => ColorType::Rgba8,
-            // The transformations leave no others.
+            // The transformations produce no other types.
             _ => return Err(TransformError::Unsupported),
         };
         Ok(Self { reader, colour })
     }
 
-    /// Whether it has frames.
+    /// Whether the image has several frames.
     pub(crate) fn is_animated(&self) -> bool {
         self.reader.info().is_animated()
     }
@@ -61,7 +61,7 @@ impl ImageDecoder for Png<'_> {
         Ok(self.reader.info().exif_metadata.as_deref().map(<[u8]>::to_vec))
     }
 
-    /// Rows that were read before an error are in `pixels`.
+    /// After an error, `pixels` contains the rows decoded so far.
     fn read_image(mut self, pixels: &mut [u8]) -> ImageResult<()> {
         self.reader.next_frame(pixels).map(drop).map_err(of_png)
     }

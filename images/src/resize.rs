@@ -1,4 +1,4 @@
-//! Resizes images of eight bits for each sample.
+//! Resizing of images with eight bits per sample.
 
 use fast_image_resize::pixels::{U8, U8x2, U8x3, U8x4};
 use fast_image_resize::{
@@ -8,7 +8,7 @@ use image::DynamicImage;
 
 use crate::TransformError;
 
-/// A part of an image, in pixels and fractions of them.
+/// An area of an image, in (fractional) pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Area {
     /// Distance from the left edge.
@@ -21,10 +21,10 @@ pub struct Area {
     pub height: f64,
 }
 
-/// Multiplies the colours by the alpha, in place: the resizer would copy the whole source to do it.
+/// Premultiplies the colours with alpha, in place: the resizer would copy the complete image.
 ///
 /// # Errors
-/// The image has no alpha.
+/// The image has no alpha channel.
 pub fn multiply_alpha(image: &mut DynamicImage) -> Result<(), TransformError> {
     MulDiv::new().multiply_alpha_inplace(image).map_err(|_| TransformError::NotMade)
 }
@@ -32,15 +32,16 @@ pub fn multiply_alpha(image: &mut DynamicImage) -> Result<(), TransformError> {
 /// Reverts [`multiply_alpha`].
 ///
 /// # Errors
-/// The image has no alpha.
+/// The image has no alpha channel.
 pub fn divide_alpha(image: &mut DynamicImage) -> Result<(), TransformError> {
     MulDiv::new().divide_alpha_inplace(image).map_err(|_| TransformError::NotMade)
 }
 
-/// Resizes a part of an image, whose alpha has been multiplied (see [`multiply_alpha`]), to `width` and `height`.
+/// Scales an area of an image to the given width and height. Colours must be premultiplied (see
+/// [`multiply_alpha`]).
 ///
 /// # Errors
-/// The part does not lie within the image.
+/// The area does not lie within the image.
 pub fn resize_part(
     source: &DynamicImage,
     part: Area,
@@ -48,7 +49,8 @@ pub fn resize_part(
 ) -> Result<DynamicImage, TransformError> {
     let options = ResizeOptions::new().crop(part.left, part.top, part.width, part.height).use_alpha(false);
     let mut resized = DynamicImage::new(width, height, source.color());
-    // `Resizer::resize` would do the same for thirteen pixel types, of which decoding yields these.
+    // `Resizer::resize` supports thirteen pixel types; decoding produces only these four, which keeps the
+    // binary smaller.
     resize_pixels::<U8>(source, &mut resized, &options)
         .or_else(|| resize_pixels::<U8x2>(source, &mut resized, &options))
         .or_else(|| resize_pixels::<U8x3>(source, &mut resized, &options))
@@ -57,7 +59,7 @@ pub fn resize_part(
     Ok(resized)
 }
 
-/// Resizes an image whose pixels are `P`; `None` if they are not.
+/// Resizes an image with pixels of type `P`; `None` if it has another type.
 fn resize_pixels<P: PixelTrait>(
     source: &DynamicImage,
     resized: &mut DynamicImage,

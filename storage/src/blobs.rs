@@ -1,10 +1,10 @@
-//! Blobs: the bytes of objects, under random names, in a folder or in a bucket of an S3-compatible store. A blob is
-//! written once and never changed. What it is (its name, type, size, ETag) is in the row that refers to it; a blob itself has
-//! bytes only.
+//! Blobs: the bytes of objects, under random names, in a folder or in an S3-compatible bucket. A blob is
+//! written once and never changed. Name, type, size and ETag are in the row that refers to it; the blob
+//! itself consists of bytes only.
 //!
-//! Each blob belongs to one row or, while it is being written, to one [intent](intents). The row's end makes the blob garbage,
-//! which a worker deletes after a while; an intent that no writer keeps alive ends the same way. So a server that dies at any
-//! moment leaves nothing for good.
+//! Every blob belongs to one row or, while being written, to one [intent](intents). Deleting the row turns
+//! the blob into garbage, which a worker deletes after a delay; so does an intent without heartbeats. A
+//! crash therefore never leaks blobs permanently.
 
 mod error;
 mod folder;
@@ -42,7 +42,7 @@ use s3::Bucket;
 use sweeper::IncompleteUpload;
 pub use writer::{BlobWriter, Written};
 
-/// Where blobs lie. Cheap to clone.
+/// A store of blobs. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct BlobStore {
     shared: Arc<Shared>,
@@ -53,18 +53,18 @@ struct Shared {
     place: Backend,
     objects: Arc<dyn ObjectStore>,
     room: Room,
-    /// When it was last asked whether blobs can be written, and the answer.
+    /// Time and result of the last write check.
     checked: Mutex<Option<(Instant, bool)>>,
-    /// What ends after a writer was dropped is a task of it.
+    /// Tracks clean-up tasks of dropped writers.
     tracker: TaskTracker,
 }
 
-/// A blob that is there.
+/// A stored blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Listed {
     blob: BlobId,
     size: u64,
-    /// When it was written; of a copy in a folder, when the first of them was.
+    /// When it was written; for a copy in a folder, when the original was.
     modified_at: Timestamp,
 }
 
@@ -75,10 +75,10 @@ enum Backend {
 }
 
 impl BlobStore {
-    /// Opens the store that `config` names, and makes its folder where there is none. A bucket is not asked for anything yet.
+    /// Opens the configured store, creating its folder if necessary. Sends no request to a bucket yet.
     ///
     /// # Errors
-    /// The folder cannot be made, or the settings do not make a client; a sentence.
+    /// The folder cannot be created, or the settings are invalid; the error says which.
     pub async fn open(config: &StorageConfig, tracker: TaskTracker) -> Result<Self, BlobError> {
         let (place, objects): (Backend, Arc<dyn ObjectStore>) = match config.backend {
             BackendKind::File => {
@@ -96,17 +96,17 @@ impl BlobStore {
         Ok(Self { shared: Arc::new(Shared { place, objects, room, checked: Mutex::default(), tracker }) })
     }
 
-    /// Writes a blob. Nothing is stored before the first large write, and nothing can be read before
-    /// [`BlobWriter::finish`]. Its buffers count against the client's share of `storage.upload_memory`.
+    /// Starts writing a blob. Nothing is stored before the first large chunk, and nothing can be read before
+    /// [`BlobWriter::finish`]. Buffers count against the client's share of `storage.upload_memory`.
     pub fn writer(&self, client: Identity, id: BlobId) -> BlobWriter {
         BlobWriter::new(self.clone(), client, id)
     }
 
-    /// The bytes in `range`, which lies within the blob's size as its row has it.
+    /// Reads the bytes in `range`, which must lie within the size in the blob's row.
     ///
     /// # Errors
-    /// There is no such blob, or the store fails. What fails later is an item of the stream; so is a blob that ends before
-    /// the range does.
+    /// The blob does not exist, or the store failed. Later failures, including a blob that is too short, are
+    /// reported in the stream.
     pub async fn read(&self, id: BlobId, range: Range<u64>) -> Result<BlobStream, BlobError> {
         match &self.shared.place {
             Backend::Folder(folder) => reader::of_file(folder.path(id), id, range).await,
@@ -114,10 +114,10 @@ impl BlobStore {
         }
     }
 
-    /// Makes `to` a blob with the same bytes as `from`. Durable when it returns.
+    /// Creates blob `to` with the bytes of `from`. Durable on return.
     ///
     /// # Errors
-    /// There is no such blob, or the store fails.
+    /// The blob does not exist, or the store failed.
     pub async fn copy(&self, from: BlobId, to: BlobId) -> Result<(), BlobError> {
         let objects = &self.shared.objects;
         if matches!(self.shared.place, Backend::Bucket(_)) {
@@ -132,10 +132,10 @@ impl BlobStore {
             .map_err(|error| BlobError::of(from, &error))
     }
 
-    /// Makes `to` a blob with the bytes of `parts`, one after the other. Durable when it returns.
+    /// Creates blob `to` by concatenating `parts`. Durable on return.
     ///
     /// # Errors
-    /// One of them is missing, or the store fails.
+    /// A part does not exist, or the store failed.
     pub async fn concat(&self, parts: &[BlobId], to: BlobId) -> Result<(), BlobError> {
         let mut writer = self.writer(Identity::SERVER, to).without_md5();
         for part in parts {
@@ -151,7 +151,7 @@ impl BlobStore {
         Ok(())
     }
 
-    /// Whether there is such a blob.
+    /// Whether the blob exists.
     async fn exists(&self, id: BlobId) -> Result<bool, BlobError> {
         match self.shared.objects.head(&id.path()).await {
             Ok(_) => Ok(true),
@@ -160,10 +160,10 @@ impl BlobStore {
         }
     }
 
-    /// Deletes a blob; one that is not there is fine.
+    /// Deletes a blob if it exists.
     ///
     /// # Errors
-    /// The store fails.
+    /// The store failed.
     pub async fn delete(&self, id: BlobId) -> Result<(), BlobError> {
         match &self.shared.place {
             Backend::Folder(folder) => folder.delete(id).await,
@@ -174,10 +174,10 @@ impl BlobStore {
         }
     }
 
-    /// Deletes a blob that was perhaps never finished, with what there is of it; nothing is fine.
+    /// Deletes a blob that may be incomplete, including partial uploads. Succeeds if nothing exists.
     ///
     /// # Errors
-    /// The store fails.
+    /// The store failed.
     pub(crate) async fn discard(&self, id: BlobId) -> Result<(), BlobError> {
         let beginnings = match &self.shared.place {
             Backend::Folder(folder) => folder.beginnings_of(id).await?,
@@ -204,7 +204,7 @@ impl BlobStore {
         }
     }
 
-    /// The blobs whose names begin with these two digits, in their order.
+    /// The blobs whose names start with these two hex digits, sorted.
     async fn list(&self, first: u8) -> Result<Vec<Listed>, BlobError> {
         let objects = self.shared.objects.list(Some(&Path::from(format!("{first:02x}"))));
         let listed = objects.try_filter_map(async |object| {
@@ -219,10 +219,10 @@ impl BlobStore {
         Ok(listed)
     }
 
-    /// Whether blobs can be written: the folder takes a file, or the bucket answers.
+    /// Checks that blobs can be written: creates a file in the folder, or lists the bucket.
     ///
     /// # Errors
-    /// They cannot, and why.
+    /// Why blobs cannot be written.
     pub async fn check(&self) -> Result<(), BlobError> {
         match &self.shared.place {
             Backend::Folder(folder) => folder.check().await,
@@ -230,7 +230,7 @@ impl BlobStore {
         }
     }
 
-    /// The same as of a second ago at most, for `/ready`. The store is asked once a second at most, however often this is
+    /// For `/ready`: like [`Self::check`], but performed at most once per second, however often it is
     /// called.
     pub async fn is_reachable(&self) -> bool {
         const FRESH: Duration = Duration::from_secs(1);
@@ -255,7 +255,7 @@ impl BlobStore {
         answer
     }
 
-    /// The folder, or the bucket's address, for messages.
+    /// The folder or the bucket's URL, for messages.
     #[must_use]
     pub fn describe(&self) -> String {
         match &self.shared.place {
@@ -264,7 +264,7 @@ impl BlobStore {
         }
     }
 
-    /// How many bytes are written at once.
+    /// Size of a chunk.
     fn chunk_bytes(&self) -> usize {
         match &self.shared.place {
             Backend::Folder(_) => folder::CHUNK_BYTES,
@@ -272,7 +272,7 @@ impl BlobStore {
         }
     }
 
-    /// How many chunks of one blob may be on their way.
+    /// Most chunks of one blob written concurrently.
     fn chunks_in_flight(&self) -> usize {
         match &self.shared.place {
             Backend::Folder(_) => 1,
@@ -285,7 +285,7 @@ impl BlobStore {
     }
 }
 
-/// `storage.dir` is made where it is missing; its parent must be there already when it is the working directory's.
+/// The parent folder; `.` for a relative path without one.
 fn parent_of(dir: &FolderPath) -> &FolderPath {
     match dir.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -294,7 +294,7 @@ fn parent_of(dir: &FolderPath) -> &FolderPath {
 }
 
 impl BlobId {
-    /// Where the blob lies in the store: 256 folders of blobs.
+    /// Path in the store, in one of 256 folders.
     fn path(self) -> Path {
         let name = self.to_string();
         Path::from(format!("{}/{name}", self.folder()))

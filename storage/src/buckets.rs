@@ -1,4 +1,4 @@
-//! Buckets: `/bucket…` (storage.md §3.3), and what their settings say about objects.
+//! Buckets: `/bucket…` (storage.md §3.3), and their settings.
 
 mod empty;
 mod list;
@@ -27,7 +27,7 @@ use crate::names;
 use crate::operation::Operation;
 use row::{SHOWN, Shown};
 
-/// The columns of a list of types, of which the parameter is JSON; null stays null.
+/// Converts a JSON list parameter to an array; null stays null.
 const TYPES: &str =
     "case when $LIST::jsonb is not null then array(select jsonb_array_elements_text($LIST::jsonb)) end";
 
@@ -61,7 +61,7 @@ pub(crate) async fn handle(storage: &Arc<Storage>, request: Request) -> Result<R
     }
 }
 
-/// The bucket that a segment names. No bucket has a name with a NUL: PostgreSQL takes none.
+/// Decodes a bucket id. PostgreSQL rejects NUL, so no bucket has one in its name.
 fn id(segment: &str) -> Result<String, StorageError> {
     let id = names::decode(segment)?;
     if id.contains('\0') { Err(StorageError::no_such_bucket()) } else { Ok(id) }
@@ -76,7 +76,7 @@ async fn no_fields(parts: &Parts, body: Body) -> Result<(), StorageError> {
     body_of(parts, body, EmptyBody::Allowed).await.map(drop)
 }
 
-/// What a bucket's settings become; `None` for what is not said.
+/// Requested settings; `None` for absent members.
 #[derive(Default)]
 pub(crate) struct Settings {
     is_public: Option<bool>,
@@ -85,7 +85,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Nothing but who may read.
+    /// Only sets whether the bucket is public.
     pub(crate) fn public(is_public: bool) -> Self {
         Self { is_public: Some(is_public), ..Self::default() }
     }
@@ -101,7 +101,7 @@ impl Settings {
         Ok(Self { is_public, file_size_limit, allowed_mime_types })
     }
 
-    /// The limit as a parameter, and the list as one of JSON.
+    /// The limit, and the list of types as JSON, as parameters.
     fn params(&self) -> [Param; 2] {
         let limit = self.file_size_limit.flatten();
         let types = self.allowed_mime_types.as_ref().and_then(Option::as_ref);
@@ -132,10 +132,10 @@ async fn create(storage: &Storage, parts: &Parts, body: Body) -> Result<Response
     Ok(axum::Json(json!({"name": name})).into_response())
 }
 
-/// Makes a bucket of this id and name in a batch that begins as `caller`. Its names were checked.
+/// Creates a bucket in a batch that runs as `caller`. Id and name must be valid.
 ///
 /// # Errors
-/// `BucketAlreadyExists`, or policies refuse.
+/// `BucketAlreadyExists`, or policies deny it.
 pub(crate) async fn insert(
     mut batch: Batch,
     caller: &Caller,
@@ -180,7 +180,7 @@ async fn update(
     let fields = body.fields()?;
     fields.require_any(&["public", "file_size_limit", "allowed_mime_types"])?;
     let settings = Settings::read(storage, &fields)?;
-    // Upstream leaves `updated_at` as it is.
+    // Upstream does not change `updated_at`.
     let text = format!(
         "update storage.buckets set public = coalesce($2::boolean, public), \
          file_size_limit = case when $3::boolean then $4::bigint else file_size_limit end, \
@@ -217,18 +217,18 @@ async fn delete(
     Ok(axum::Json(json!({"message": "Successfully deleted"})).into_response())
 }
 
-/// Deletes a bucket without objects, in a batch that begins as `service_role`. What is in it is the server's to know, whether
-/// `caller` sees it or not.
+/// Deletes an empty bucket, in a batch that starts as `service_role`. Emptiness is checked as the server,
+/// whether or not the objects are visible to `caller`.
 ///
 /// # Errors
-/// `NoSuchBucket`, which may mean that policies refuse; `ResourceNotEmpty`.
+/// `NoSuchBucket`, also if policies deny it; `ResourceNotEmpty`.
 pub(crate) async fn remove(
     mut batch: Batch,
     caller: &Caller,
     bucket: &str,
     deadline: Deadline,
 ) -> Result<(), StorageError> {
-    // The lock keeps objects from coming in between; the setting tells the caller's statement what it may not see.
+    // The lock prevents concurrent uploads; the setting passes the result to the caller's statement.
     const LOCK: &str = "select id from storage.buckets where id = $1 for update";
     const EXAMINE: &str = "select set_config('storage.bucket_is_empty', \
          (not exists (select from storage.objects where bucket_id = $1))::text, true)";

@@ -1,4 +1,4 @@
-//! From the `Authorization` header to a role and claims (storage.md §3.1).
+//! Maps the `Authorization` header to a role and claims (storage.md §3.1).
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::error::StorageError;
 
-/// Who a step of a request runs as.
+/// The identity a statement runs as.
 #[derive(Clone)]
 pub(crate) struct Caller {
     /// Database role.
@@ -23,19 +23,19 @@ pub(crate) struct Caller {
     pub(crate) claims: String,
     /// `sub`, which becomes `owner_id`.
     pub(crate) subject: Option<String>,
-    /// The token as it came; empty for steps of the server's own.
+    /// The token as received; empty for the server's own steps.
     pub(crate) token: String,
 }
 
 impl std::fmt::Debug for Caller {
-    /// Claims and token never reach a log (STYLE 7.6).
+    /// Never prints claims or token (STYLE 7.6).
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Caller").field("role", &self.role).finish_non_exhaustive()
     }
 }
 
 impl Caller {
-    /// `service_role`, for steps that no policy judges (storage.md §4.7).
+    /// `service_role`, for steps that bypass policies (storage.md §4.7).
     pub(crate) fn service() -> Self {
         Self {
             role: "service_role".to_owned(),
@@ -45,20 +45,20 @@ impl Caller {
         }
     }
 
-    /// The subject for the column `owner`, which is a UUID.
+    /// `sub` for the column `owner`, if it is a UUID.
     pub(crate) fn owner(&self) -> Option<Uuid> {
         self.subject.as_deref().and_then(|subject| Uuid::parse_str(subject).ok())
     }
 
-    /// Whether no policy judges the caller.
+    /// Whether policies do not apply to the caller.
     pub(crate) fn is_service(&self) -> bool {
         self.role == "service_role"
     }
 
-    /// Refuses everybody but `service_role`.
+    /// Rejects every role except `service_role`.
     ///
     /// # Errors
-    /// The 403 of role-gated routes.
+    /// 403, as for role-restricted routes.
     pub(crate) fn must_be_service(&self) -> Result<(), StorageError> {
         if self.is_service() { Ok(()) } else { Err(StorageError::role_refused()) }
     }
@@ -67,14 +67,14 @@ impl Caller {
         Self {
             role: claims.role().filter(|role| !role.is_empty()).unwrap_or("anon").to_owned(),
             claims: claims.as_text().to_owned(),
-            // PostgreSQL takes no NUL in a setting.
+            // PostgreSQL rejects NUL in settings.
             subject: claims.sub().filter(|subject| !subject.contains('\0')).map(str::to_owned),
             token: token.to_owned(),
         }
     }
 }
 
-/// Judges tokens.
+/// Verifies tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct Callers {
     pub(crate) keys: Arc<Keys>,
@@ -82,30 +82,30 @@ pub(crate) struct Callers {
 }
 
 impl Callers {
-    /// The caller of a route that needs a token.
+    /// The caller of a route that requires a token.
     ///
     /// # Errors
-    /// There is no `Authorization`, or its token is refused.
+    /// `Authorization` is missing, or the token is invalid.
     pub(crate) fn required(&self, headers: &HeaderMap) -> Result<Caller, StorageError> {
         let token = bearer(headers).ok_or_else(StorageError::no_authorization)?;
         self.of_token(&token)
     }
 
-    /// The same for routes that take a missing header for an empty token: the list of buckets, list v2, health,
-    /// authenticated renders and TUS.
+    /// Like [`Self::required`], for routes that treat a missing header as an empty token: list of buckets,
+    /// list v2, health, authenticated renders and TUS.
     ///
     /// # Errors
-    /// The token is missing or refused.
+    /// The token is missing or invalid.
     pub(crate) fn required_token(&self, headers: &HeaderMap) -> Result<Caller, StorageError> {
         self.of_token(&bearer(headers).unwrap_or_default())
     }
 
-    /// The caller of a route that public buckets answer without one: a token that is refused counts as none.
+    /// The caller of a route that also serves public buckets: an invalid token counts as none.
     pub(crate) fn optional(&self, headers: &HeaderMap) -> Option<Caller> {
         self.of_token(&bearer(headers)?).ok()
     }
 
-    /// Whose share of the server a request takes: that of the user whose token it has, or of the client's address.
+    /// Identity used for fair sharing: the token's user, or the client's address.
     pub(crate) fn identity(&self, parts: &Parts) -> Identity {
         let address = parts.extensions.get::<ClientAddress>().map(|address| address.0);
         match self.optional(&parts.headers) {
@@ -120,17 +120,17 @@ impl Callers {
     /// `AccessDenied` with the reason.
     pub(crate) fn of_token(&self, token: &str) -> Result<Caller, StorageError> {
         let claims = self.verify(token).map_err(StorageError::bad_token)?;
-        // Tokens of signed URLs are signed with the same secret, and name no caller.
+        // Tokens of signed URLs use the same secret but identify no caller.
         if claims.get("url").is_some() && claims.get("scope").is_some() {
             return Err(StorageError::bad_token("signature verification failed"));
         }
         Ok(Caller::of_claims(&claims, token))
     }
 
-    /// Signature and time claims, without leeway; in upstream's words.
+    /// Verifies signature and time claims, without leeway. Errors have upstream's wording.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why the token is invalid.
     pub(crate) fn verify(&self, token: &str) -> Result<Arc<Claims>, &'static str> {
         let claims = self.keys.verify(token).map_err(|error| match error {
             TokenError::Empty | TokenError::Parts(_) | TokenError::BadHeader | TokenError::Encrypted => {
@@ -155,7 +155,7 @@ impl Callers {
     }
 }
 
-/// The token of the header, with or without `Bearer ` before it.
+/// The header's token, with or without the prefix `Bearer `.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let header = String::from_utf8_lossy(headers.get(AUTHORIZATION)?.as_bytes());
     let header = header.trim();

@@ -1,6 +1,6 @@
-//! DELETE `/cdn[/{b}[/{key}]]`: drops what caches hold of an object, a bucket, or all (storage.md §3.17). There is no CDN before
-//! the server; what it keeps itself are transformed images. None of them is shown after its object has changed or gone, so that this
-//! is about room.
+//! DELETE `/cdn[/{b}[/{key}]]`: purges caches of an object, a bucket, or everything (storage.md §3.17).
+//! There is no CDN in front of the server; the only cache is that of transformed images. It never serves an
+//! image whose object has changed or is deleted, so purging only frees disk space.
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
@@ -29,7 +29,7 @@ pub(crate) async fn handle(storage: &Storage, request: Request) -> Result<Respon
     let rest = parts.uri.path().strip_prefix("/cdn/").unwrap_or_default();
     match names::bucket_and_key(rest)? {
         Some((bucket, key)) => purge(storage, &parts, ObjectPath { bucket, key }).await?,
-        // Which images are of a bucket is not known here; those of others are made again when they are asked for.
+        // The cache is not indexed by bucket; images of other buckets are rendered again when needed.
         None => storage.images.purge_all().await,
     }
     Ok(axum::Json(json!({"message": "success"})).into_response())
@@ -46,7 +46,7 @@ async fn purge(storage: &Storage, parts: &Parts, at: ObjectPath) -> Result<(), S
             }
             Ok(())
         }
-        // What is gone has nothing to drop.
+        // The object does not exist, so nothing is cached for it.
         Err(error) if error == StorageError::no_such_key() => Ok(()),
         Err(error) => Err(error),
     }

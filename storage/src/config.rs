@@ -1,4 +1,4 @@
-//! What can be set about storage: `[storage]`.
+//! Settings of the section `[storage]`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use basalt_core::{choice, settings};
 use secrecy::SecretString;
 
 choice! {
-    /// Where stored objects lie.
+    /// Where objects are stored.
     pub enum Backend {
-        /// In a folder.
+        /// In a local folder.
         File = "file",
         /// In an S3-compatible store.
         S3 = "s3",
@@ -20,86 +20,87 @@ choice! {
 }
 
 settings! {
-    /// `[storage]`.
+    /// Settings of `[storage]`.
     #[derive(Clone, Debug)]
     pub struct StorageConfig in "storage" with r {
-        /// Where objects lie: `file` or `s3`.
+        /// Where objects are stored: `file` or `s3`.
         backend: Backend = Is("file");
-        /// Folder of the objects.
+        /// Folder for objects.
         dir: PathBuf = ByOr("`storage` in the state folder", ".basalt/storage");
-        /// Largest upload; a bucket may allow less.
+        /// Maximum size of an upload; a bucket may set a lower limit.
         max_file_size: u64 as Bytes = Is("50MiB");
-        /// Largest upload in one request to `/object`; TUS and S3 take up to `max_file_size`.
+        /// Maximum size of an upload in one request to `/object`; TUS and S3 uploads may reach
+        /// `max_file_size`.
         max_standard_upload_size: Option<u64> as Option<Bytes> = By("max_file_size");
-        /// What uploads may buffer all together on their way to the disk or to S3.
+        /// Memory for buffers of all uploads on their way to the disk or to S3.
         upload_memory: u64 as Bytes = Is("96MiB");
-        /// How long a resumable upload can be gone on with.
+        /// How long a resumable upload can be continued.
         tus_expiry: Duration as Time = Is("24h");
     } also {
-        /// `[storage.s3]`.
+        /// Settings of `[storage.s3]`.
         s3: S3Config = S3Config::read(r);
-        /// `[storage.s3_protocol]`.
+        /// Settings of `[storage.s3_protocol]`.
         s3_protocol: S3ProtocolConfig = S3ProtocolConfig::read(r);
-        /// `[storage.images]`.
+        /// Settings of `[storage.images]`.
         images: ImagesConfig = ImagesConfig::read(r);
     }
 }
 
 settings! {
-    /// `[storage.images]`.
+    /// Settings of `[storage.images]`: image transformations.
     #[derive(Clone, Debug)]
     pub struct ImagesConfig in "storage.images" with r {
-        /// Whether images are transformed. Off: `/render/image` answers 404, and asking for a signed URL with a transformation
-        /// is refused.
+        /// Whether images are transformed. If not, `/render/image` answers 404, and signed URLs with a transformation are refused.
         enabled: bool = Is("true");
-        /// Largest width and height that a request gets; larger ones are cut to it.
+        /// Maximum width and height of a transformed image; larger requests are reduced to it.
         max_size: u32 as Whole<1, 16_383> = Is("2000");
-        /// Most pixels of an image that is transformed, and a bound of the memory that decoding one takes: 4 bytes for each. An
-        /// image that would take more, such as a progressive JPEG with more than two thirds of these pixels, is refused.
+        /// Maximum number of pixels of a source image, which also limits decoding memory to 4 bytes per pixel. An image that
+        /// needs more, such as a progressive JPEG with over two thirds of these pixels, is refused.
         max_source_pixels: u64 as Whole<1, 1_000_000_000> = Is("50000000");
-        /// Largest file that is transformed.
+        /// Maximum file size of a source image.
         max_source_size: u64 as Bytes = Is("25MB");
-        /// Requests of one client (a user, or the address of a visitor) that may wait for one of the threads that transform
-        /// images (half as many as there are cores); one more is refused: 429 `SlowDown` with `Retry-After: 1`. Clients take
-        /// turns. Sixteen full queues are all that may wait.
+        /// Requests of one client (a user, or a visitor's address) that may wait for one of the transformation threads (half as
+        /// many as cores); further ones get 429 `SlowDown` with `Retry-After: 1`. Clients take turns. In total sixteen full
+        /// queues may wait.
         queue: usize as Whole<0, 100_000> = Is("64");
     }
 }
 
 settings! {
-    /// `[storage.s3]`.
+    /// Settings of `[storage.s3]`: the store for `backend = "s3"`.
     #[derive(Clone, Debug)]
     pub struct S3Config in "storage.s3" with r {
-        /// Address of the S3-compatible store.
+        /// URL of the S3-compatible store.
         endpoint: Option<BaseUrl> = By("AWS's for the region");
-        /// Its region.
+        /// Region of the store.
         region: String = Is("us-east-1");
-        /// The one bucket that holds everything.
+        /// Bucket that holds all objects.
         bucket: Option<String> = By("none");
-        /// Access key.
+        /// Access key id.
         access_key_id: Option<String> = By("none");
-        /// Its secret.
+        /// Secret access key.
         secret_access_key: Option<SecretString> = By("none"), secret;
-        /// Bucket in the path instead of the host name.
+        /// Put the bucket name into the path instead of the host name.
         force_path_style: bool = Is("true");
     }
 }
 
 settings! {
-    /// `[storage.s3_protocol]`: the S3 protocol at `/storage/v1/s3`.
+    /// Settings of `[storage.s3_protocol]`: the S3 protocol at `/storage/v1/s3`.
     #[derive(Clone, Debug)]
     pub struct S3ProtocolConfig in "storage.s3_protocol" with r {
-        /// Access key of a pair that may do everything, as the role service_role. Users sign with a token of theirs instead.
+        /// Access key id of a key pair with full access, as role service_role. Users sign with their own
+        /// token instead.
         access_key_id: Option<String> = By("one that `basalt keys` shows, in development; none in production");
-        /// Its secret.
+        /// Secret access key of that pair.
         secret_access_key: Option<SecretString> = By("one that `basalt keys` shows, in development; none in production"), secret;
-        /// Region for which clients sign. Signatures for `us-east-1`, `auto` and `local` are accepted as well.
+        /// Region clients sign for. Signatures for `us-east-1`, `auto` and `local` are accepted as well.
         region: String = Is("us-east-1");
     }
 }
 
 impl StorageConfig {
-    /// What does not fit together, as `(key, sentence)`.
+    /// Conflicting settings, as `(key, problem)`.
     #[must_use]
     pub fn faults(&self) -> Vec<(&'static str, &'static str)> {
         let S3Config { bucket, access_key_id, secret_access_key, .. } = &self.s3;

@@ -1,5 +1,5 @@
-//! Transactions of a request: statements as the caller, whom policies judge, and as `service_role`, in one batch and one
-//! round trip (storage.md §4.7, §4.8).
+//! Transactions of a request: statements as the caller, subject to policies, and statements as
+//! `service_role`, in one batch and one round trip (storage.md §4.7, §4.8).
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -18,11 +18,11 @@ use crate::caller::Caller;
 use crate::error::StorageError;
 use crate::operation::Operation;
 
-/// Longest time of one statement.
+/// Time limit of a statement.
 const STATEMENT_TIMEOUT: &str = "30s";
 const SEARCH_PATH: &str = "storage, public, extensions";
 
-/// What SQL may know of the request.
+/// Request data that SQL can read.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestSettings {
     address: Option<IpAddr>,
@@ -42,19 +42,19 @@ impl RequestSettings {
         }
     }
 
-    /// Whose share of the server a request of `caller` takes.
+    /// Identity used for fair sharing of the server.
     pub(crate) fn identity(&self, caller: &Caller) -> Identity {
         Identity::new(caller.subject.as_deref(), &caller.role, self.address)
     }
 }
 
-/// When the request's first step with the database must have ended; later ones have [`Deadline::renewed`].
+/// Deadline of the request's first database step; later ones use [`Deadline::renewed`].
 pub(crate) fn deadline(parts: &Parts) -> Deadline {
     let given = parts.extensions.get::<Deadline>();
     given.copied().unwrap_or_else(|| Deadline::new(Instant::now(), crate::DEADLINE))
 }
 
-/// The database, for requests. Cheap to clone.
+/// Runs batches. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Database {
     sessions: Sessions,
@@ -65,7 +65,7 @@ impl Database {
         Self { sessions }
     }
 
-    /// An empty transaction that begins as `caller`.
+    /// Starts an empty batch that runs as `caller`.
     pub(crate) fn batch(&self, request: &RequestSettings, operation: Operation, caller: &Caller) -> Batch {
         let mut settings: Vec<(Cow<'static, str>, String)> = Vec::with_capacity(12);
         let mut set = |name: &'static str, value: &str| settings.push((name.into(), value.to_owned()));
@@ -75,7 +75,7 @@ impl Database {
         set("request.path", &request.path);
         set("request.headers", &request.headers);
         set("storage.operation", operation.0);
-        // Rows are deleted here only together with the note that their bytes may go.
+        // Allows deleting rows; triggers of this schema queue their blobs as garbage.
         set("storage.allow_delete_query", "true");
         for (name, value) in identity(caller) {
             set(name, value);
@@ -96,20 +96,20 @@ fn identity(caller: &Caller) -> [(&'static str, &str); 5] {
     ]
 }
 
-/// A transaction that is being written.
+/// A transaction being assembled.
 #[derive(Debug)]
 #[must_use = "nothing happens until it is run"]
 pub(crate) struct Batch {
     sessions: Sessions,
     identity: Identity,
-    /// Of the caller that policies judge.
+    /// Role of the caller subject to policies; for the log.
     role: String,
     settings: Vec<(Cow<'static, str>, String)>,
     steps: Vec<Statement>,
     savepoints: bool,
 }
 
-/// Where a statement's rows are found in [`Rows`].
+/// Index of a statement, to access its rows in [`Rows`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step(usize);
 
@@ -125,7 +125,7 @@ impl Batch {
         Step(self.steps.len() - 1)
     }
 
-    /// What follows runs as `caller`.
+    /// Runs the following statements as `caller`.
     pub(crate) fn act_as(&mut self, caller: &Caller) {
         if !caller.is_service() {
             self.role.clone_from(&caller.role);
@@ -140,48 +140,49 @@ impl Batch {
         let _step = self.query(text, params);
     }
 
-    /// What follows can be undone by [`Batch::undo`]. A statement that fails undoes the whole transaction all the same.
+    /// Starts a section that [`Batch::undo`] rolls back. A failing statement still aborts the complete
+    /// transaction.
     pub(crate) fn savepoint(&mut self) {
         self.savepoints = true;
         let _step = self.query("savepoint probe", []);
     }
 
-    /// Undoes what was done since [`Batch::savepoint`], identity included.
+    /// Rolls back to [`Batch::savepoint`], including identity changes.
     pub(crate) fn undo(&mut self) {
         let _step = self.query("rollback to savepoint probe", []);
     }
 
-    /// Runs it as a read-only transaction.
+    /// Runs the batch read-only.
     ///
     /// # Errors
-    /// The first failure.
+    /// The first failing statement's error.
     pub(crate) async fn read(self, deadline: Deadline) -> Result<Rows, StorageError> {
         let (role, sessions, scope, steps) = self.into_parts(Access::ReadOnly, deadline);
         rows(&role, sessions.run(scope, steps).await)
     }
 
-    /// Runs it and commits.
+    /// Runs the batch and commits.
     ///
     /// # Errors
-    /// The first failure; nothing was committed then.
+    /// The first failing statement's error; nothing was committed.
     pub(crate) async fn commit(self, deadline: Deadline) -> Result<Rows, StorageError> {
         let (role, sessions, scope, steps) = self.into_parts(Access::ReadWrite, deadline);
         rows(&role, sessions.run(scope, steps).await)
     }
 
-    /// Runs it and undoes it: a question about rights.
+    /// Runs the batch and rolls back: a permission check.
     ///
     /// # Errors
-    /// The first failure.
+    /// The first failing statement's error.
     pub(crate) async fn roll_back(self, deadline: Deadline) -> Result<Rows, StorageError> {
         let (role, sessions, scope, steps) = self.into_parts(Access::ReadWrite, deadline);
         rows(&role, sessions.run_rolled_back(scope, steps).await)
     }
 
-    /// Runs it, and commits if `commits` says so of its rows. Costs a second round trip.
+    /// Runs the batch and commits if `commits` returns true for its rows. Costs a second round trip.
     ///
     /// # Errors
-    /// The first failure; nothing was committed then.
+    /// The first failing statement's error; nothing was committed.
     pub(crate) async fn commit_if(
         self,
         deadline: Deadline,
@@ -189,7 +190,7 @@ impl Batch {
     ) -> Result<Rows, StorageError> {
         let (role, sessions, scope, steps) = self.into_parts(Access::ReadWrite, deadline);
         let check = move |answers: &[Vec<Row>]| {
-            // Rows are cheap to clone: their bytes are shared.
+            // Cloning rows is cheap: they share their bytes.
             if commits(&Rows(answers.to_vec())) { End::Commit } else { End::Rollback }
         };
         rows(&role, sessions.run_checked(scope, steps, check).await)
@@ -201,7 +202,7 @@ impl Batch {
             access,
             isolation: Isolation::ReadCommitted,
             settings: self.settings,
-            // What policies call.
+            // Policies may call functions that prepare statements.
             may_prepare: true,
             savepoints: self.savepoints,
             room_for_values: false,

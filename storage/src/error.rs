@@ -1,6 +1,6 @@
-//! The errors of the API (storage.md §3.2). HTTP status and `statusCode` differ on purpose: upstream answers 400 to nearly
-//! everything it handles and puts the meaning into the body. S3 and TUS answer with the true status and words of their own
-//! from the same error.
+//! Errors of the API (storage.md §3.2). HTTP status and `statusCode` differ deliberately: upstream answers
+//! nearly every handled error with 400 and puts the actual status into the body. S3 and TUS send the actual
+//! status and their own format for the same errors.
 
 use std::borrow::Cow;
 
@@ -11,30 +11,30 @@ use basalt_pg::session::SessionError;
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use serde_json::{Value, json};
 
-/// Areas whose routes share upstream's error handler; elsewhere its framework answers.
+/// Areas whose routes use upstream's error handler; elsewhere its framework answers.
 const HANDLED_AREAS: [&str; 5] = ["bucket", "object", "render", "cdn", "vector"];
-/// Seconds after which a busy server is asked again.
+/// Seconds after which clients should retry.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
-/// Why a request failed, with its words on the wire.
+/// Why a request failed, with the texts sent to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StorageError {
     code: &'static str,
-    /// `statusCode`: the true status.
+    /// Member `statusCode`: the actual status.
     status: u16,
-    /// Its old name, in the member `error`.
+    /// Member `error`, upstream's legacy name.
     name: Cow<'static, str>,
     message: Cow<'static, str>,
-    /// HTTP status outside of S3 and TUS.
+    /// HTTP status except for S3 and TUS.
     http: StatusCode,
-    /// Size of the object that has no such range.
+    /// Size of the object, for an unsatisfiable range.
     size: Option<u64>,
-    /// In the shape of upstream's framework: the status as a number, and no `code` unless it is its own.
+    /// Uses the format of upstream's framework: a numeric status, and no `code` except the framework's own.
     is_framework: bool,
 }
 
 impl StorageError {
-    /// An error that is handled: HTTP 400, unless the server is at fault.
+    /// A handled error: HTTP 400, or 500 for server errors.
     fn new(
         status: u16,
         code: &'static str,
@@ -57,32 +57,32 @@ impl StorageError {
         Self { http: StatusCode::from_u16(http).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), ..self }
     }
 
-    /// `code`: the stable name.
+    /// Member `code`.
     pub(crate) const fn code(&self) -> &'static str {
         self.code
     }
 
-    /// The text for people.
+    /// Member `message`.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// The true status, which S3 and TUS answer with.
+    /// The actual status, which S3 and TUS send.
     pub(crate) fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// Bucket missing or hidden.
+    /// The bucket does not exist or is hidden.
     pub(crate) fn no_such_bucket() -> Self {
         Self::new(404, "NoSuchBucket", "Bucket not found", "Bucket not found")
     }
 
-    /// Object missing or hidden.
+    /// The object does not exist or is hidden.
     pub(crate) fn no_such_key() -> Self {
         Self::new(404, "NoSuchKey", "not_found", "Object not found")
     }
 
-    /// No such multipart upload of S3.
+    /// The S3 multipart upload does not exist.
     pub(crate) fn no_such_upload() -> Self {
         Self::new(404, "NoSuchUpload", "NoSuchUpload", "Upload not found")
     }
@@ -91,62 +91,62 @@ impl StorageError {
         Self::new(409, code, "Duplicate", "The resource already exists")
     }
 
-    /// Bucket id or name taken.
+    /// The bucket id or name is taken.
     pub(crate) fn bucket_already_exists() -> Self {
         Self::duplicate("BucketAlreadyExists")
     }
 
-    /// Target of an upload or a copy is there.
+    /// The target of an upload or copy exists.
     pub(crate) fn key_already_exists() -> Self {
         Self::duplicate("KeyAlreadyExists")
     }
 
-    /// Target of a move is there, or another unique index was violated.
+    /// The target of a move exists, or another unique index was violated.
     pub(crate) fn resource_already_exists() -> Self {
         Self::duplicate("ResourceAlreadyExists")
     }
 
-    /// The bucket holds objects.
+    /// The bucket contains objects.
     pub(crate) fn bucket_not_empty() -> Self {
         Self::new(409, "ResourceNotEmpty", "ResourceNotEmpty", "The bucket you tried to delete is not empty")
     }
 
-    /// The bucket's name breaks its rule.
+    /// The bucket name is invalid.
     pub(crate) fn invalid_bucket_name() -> Self {
         Self::new(400, "InvalidBucketName", "Invalid Input", "Bucket name invalid")
     }
 
-    /// The object's name breaks its rule.
+    /// The object name is invalid.
     pub(crate) fn invalid_key(key: &str) -> Self {
         Self::new(400, "InvalidKey", "InvalidKey", format!("Invalid key: {key}"))
     }
 
-    /// Not a type that the bucket takes, or no type at all.
+    /// The bucket does not allow this MIME type, or it is not one.
     pub(crate) fn invalid_mime_type(mime: &str) -> Self {
         Self::new(415, "InvalidMimeType", "invalid_mime_type", format!("mime type {mime} is not supported"))
     }
 
-    /// A `Content-Type` that cannot be read.
+    /// The `Content-Type` header cannot be parsed.
     pub(crate) fn invalid_content_type() -> Self {
         Self::new(415, "InvalidMimeType", "invalid_mime_type", "Invalid Content-Type header")
     }
 
-    /// Larger than the server or the bucket takes.
+    /// The object exceeds the limit of the server or the bucket.
     pub(crate) fn entity_too_large() -> Self {
         Self::new(413, "EntityTooLarge", "Payload too large", "The object exceeded the maximum allowed size")
     }
 
-    /// Row-level security refused a write.
+    /// Row-level security rejected a write.
     pub(crate) fn row_level_security() -> Self {
         Self::access_denied("new row violates row-level security policy")
     }
 
-    /// Refused by rights, with PostgreSQL's or the token's reason.
+    /// Permission denied, with PostgreSQL's or the token's reason.
     pub(crate) fn access_denied(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(403, "AccessDenied", "Unauthorized", message)
     }
 
-    /// A user's token that is refused.
+    /// A user's token is invalid.
     pub(crate) fn bad_token(reason: &'static str) -> Self {
         Self::access_denied(reason)
     }
@@ -156,90 +156,90 @@ impl StorageError {
         Self::access_denied("Access denied: Invalid role").with_http(403)
     }
 
-    /// The header that most routes need.
+    /// The `Authorization` header is missing.
     pub(crate) fn no_authorization() -> Self {
         Self::invalid_request("headers must have required property 'authorization'")
     }
 
-    /// The token of a signed URL that is refused.
+    /// The token of a signed URL is invalid.
     pub(crate) fn invalid_jwt(reason: &'static str) -> Self {
         Self::new(400, "InvalidJWT", "InvalidJWT", reason)
     }
 
-    /// A signed URL that is of something else.
+    /// The signed URL is for another path or purpose.
     pub(crate) fn invalid_signature(message: &'static str) -> Self {
         Self::new(400, "InvalidSignature", "InvalidSignature", message)
     }
 
-    /// A parameter whose value means nothing.
+    /// A parameter has an invalid value.
     pub(crate) fn invalid_parameter(name: &str) -> Self {
         Self::new(400, "InvalidParameter", "InvalidParameter", format!("Invalid Parameter {name}"))
     }
 
-    /// User metadata that are JSON and no object: PostgreSQL's words.
+    /// User metadata is JSON but not an object; PostgreSQL's error text.
     pub(crate) fn invalid_json() -> Self {
         Self::new(400, "InvalidParameter", "InvalidParameter", "invalid input syntax for type json")
     }
 
-    /// The request breaks its schema: AJV's text.
+    /// The request violates its schema; AJV's error text.
     pub(crate) fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(400, "InvalidRequest", "Error", message)
     }
 
-    /// The request makes no sense in itself.
+    /// The request is inconsistent.
     pub(crate) fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(400, "InvalidRequest", "InvalidRequest", message)
     }
 
-    /// A JSON body that cannot be read: upstream's framework's words in the handled shape.
+    /// The JSON body cannot be parsed: the framework's text in the handled format.
     pub(crate) fn bad_json_body(message: &'static str) -> Self {
         Self::new(400, "InvalidRequest", "FastifyError", message)
     }
 
-    /// A JSON body over its limit.
+    /// The JSON body is too large.
     pub(crate) fn json_body_too_large() -> Self {
         Self::new(413, "EntityTooLarge", "FastifyError", "Request body is too large").with_http(413)
     }
 
-    /// An `X-Robots-Tag` that cannot be stored.
+    /// The `X-Robots-Tag` is invalid.
     pub(crate) fn invalid_robots_tag(reason: &str) -> Self {
         let message = format!("Invalid X-Robots-Tag header: {reason}");
         Self::new(400, "InvalidRequest", "invalid_x_robots_tag", message)
     }
 
-    /// What a row refers to is not there (SQLSTATE 23503).
+    /// A referenced row does not exist (SQLSTATE 23503).
     pub(crate) fn related_missing() -> Self {
         Self::new(404, "InvalidRequest", "InvalidRequest", "The related resource does not exist")
     }
 
-    /// More objects than are deleted at once.
+    /// The bucket contains too many objects to be emptied.
     pub(crate) fn bucket_too_full() -> Self {
         let message = "Unable to empty the bucket because it contains too many objects";
         Self::new(409, "InvalidRequest", "InvalidRequest", message)
     }
 
-    /// A range that the object does not have; 416.
+    /// 416: the range cannot be satisfied.
     pub(crate) fn invalid_range() -> Self {
         Self::new(416, "InvalidRange", "invalid_range", "invalid range provided").with_http(416)
     }
 
-    /// Tells the client how many bytes there are.
+    /// Adds the object's size to the response.
     pub(crate) fn with_size(self, size: u64) -> Self {
         Self { size: Some(size), ..self }
     }
 
-    /// The object's lock did not become free in time.
+    /// The object's lock was not released in time.
     pub(crate) fn lock_timeout() -> Self {
         Self::new(503, "LockTimeout", "acquiring_lock_timeout", "acquiring lock timeout")
     }
 
-    /// The database took too long.
+    /// The database did not respond in time.
     pub(crate) fn database_timeout() -> Self {
         let message = "The connection to the database timed out";
         Self::new(544, "DatabaseTimeout", "DatabaseTimeout", message).with_http(544)
     }
 
-    /// More work than the server or the database takes on.
+    /// The server or the database is overloaded.
     pub(crate) fn slow_down() -> Self {
         let message = "Too many connections issued to the database";
         Self::new(429, "SlowDown", "too_many_connections", message).with_http(429)
@@ -251,47 +251,47 @@ impl StorageError {
         Self::new(507, "InsufficientStorage", "InsufficientStorage", message).with_http(507)
     }
 
-    /// The store of blobs does not answer, or uploads hold all the memory they may.
+    /// The blob store does not respond, or `storage.upload_memory` is exhausted.
     pub(crate) fn store_busy() -> Self {
         Self::new(503, "SlowDown", "SlowDown", "Please reduce your request rate.").with_http(503)
     }
 
-    /// More images than are transformed at a time.
+    /// Too many images are being transformed.
     pub(crate) fn too_many_images() -> Self {
         let message = "Too many images are being transformed: try again in a moment";
         Self::new(429, "SlowDown", "SlowDown", message).with_http(429)
     }
 
-    /// The client has as many unfinished uploads as it may have.
+    /// The client has too many unfinished uploads.
     pub(crate) fn too_many_uploads() -> Self {
         let message = "Too many unfinished uploads: finish or delete one, or wait until one expires";
         Self::new(429, "SlowDown", "SlowDown", message).with_http(429)
     }
 
-    /// The body broke off.
+    /// The body was not received completely.
     pub(crate) fn aborted() -> Self {
         Self::new(500, "Aborted", "Aborted", "Upload was aborted")
     }
 
-    /// Not built, or switched off.
+    /// The feature is not implemented or disabled.
     pub(crate) fn feature_not_enabled(feature: &str) -> Self {
         let message = format!("The feature {feature} is not enabled for this resource");
         Self::new(409, "FeatureNotEnabled", "FeatureNotEnabled", message)
     }
 
-    /// Our fault; the reason is logged where it is known.
+    /// A server error; the cause is logged where it occurs.
     pub(crate) fn internal() -> Self {
         Self::new(500, "InternalError", "Internal", "Internal Server Error")
     }
 
-    /// A path with a broken escape.
+    /// Invalid percent-encoding in the path.
     pub(crate) fn bad_url(raw: &str) -> Self {
         let message = format!("'{raw}' is not a valid url component");
         let error = Self::new(400, "FST_ERR_BAD_URL", "Bad Request", message);
         Self { is_framework: true, ..error }
     }
 
-    /// A route that does not exist. The path is as the router sees it: without the prefix, with the query.
+    /// The route does not exist. The message contains the path without the service's prefix, and the query.
     pub(crate) fn unknown_route(method: &Method, uri: &Uri) -> Self {
         let target = uri.path_and_query().map_or("/", |target| target.as_str());
         let message = format!("Route {method}:{target} not found");
@@ -335,7 +335,8 @@ impl StorageError {
             }
             "22P02" => Self::new(400, "InvalidParameter", "InvalidParameter", error.message.clone()),
             code => {
-                // A trigger's own text is for its author: the body names the code only, as upstream's does.
+                // The error text of a trigger is only logged; the body contains the code, as upstream's
+                // does.
                 tracing::error!(
                     code,
                     message = error.message,

@@ -1,4 +1,4 @@
-//! Whether the service is up: `/status`, `/health`, `/version` (storage.md §2, §3.17).
+//! Health endpoints: `/status`, `/health`, `/version` (storage.md §2, §3.17).
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};

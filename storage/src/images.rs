@@ -1,6 +1,6 @@
-//! Images in the size and format that a request asks for (storage.md §3.14). A variant is made once and then kept in a folder
-//! of this server's ([`cache`]); making one waits for its turn ([`pool`]). What decoders and encoders we use, and why there is
-//! no AVIF, is in decision 0060.
+//! Image transformations (storage.md §3.14). A variant is rendered once and then cached in a folder of this
+//! server ([`cache`]); rendering waits for a thread ([`pool`]). Decision 0060 explains the choice of codecs,
+//! and why there is no AVIF.
 
 mod cache;
 mod failures;
@@ -29,10 +29,11 @@ pub(crate) use parameters::Parameters;
 use pool::Pool;
 use transform::transform;
 
-/// How long a request waits for its image. One that has begun by then is made to its end, and kept for those who try again.
+/// How long a request waits for its image. Rendering that has started is completed and cached for the next
+/// attempt.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// Makes and keeps variants of images.
+/// Renders and caches image variants.
 #[derive(Debug)]
 pub(crate) struct Images {
     pool: Pool,
@@ -45,12 +46,12 @@ pub(crate) struct Images {
 /// An object that may be an image.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
-    /// Its bytes, and the version of its row.
+    /// The blob, which is also the object's version.
     pub(crate) blob: BlobId,
     pub(crate) size: u64,
 }
 
-/// Why there is no variant.
+/// Why a variant could not be provided.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ImageError {
     #[error(transparent)]
@@ -65,7 +66,7 @@ pub(crate) enum ImageError {
 }
 
 impl Images {
-    /// With the configuration's bounds. `tracker` knows of what runs.
+    /// Creates the service with the configured limits. `tracker` tracks its tasks.
     pub(crate) fn new(config: &StorageConfig, tracker: TaskTracker) -> Self {
         Self {
             pool: Pool::new(config.images.queue, tracker),
@@ -76,15 +77,15 @@ impl Images {
         }
     }
 
-    /// The name of a variant, which is its ETag too: known without making it.
+    /// Cache key of a variant, also its ETag; computed without rendering.
     pub(crate) fn key(source: &Source, wanted: &Parameters, wants_webp: bool) -> Key {
         Key::new(source.blob, &format!("{wanted:?} {wants_webp}"))
     }
 
-    /// The variant of this key, kept or made in the share of `client`.
+    /// The variant, from the cache or rendered on behalf of `client`.
     ///
     /// # Errors
-    /// The source is no image or too large, its bytes cannot be read, or there is too much to do.
+    /// The source is not an image or is too large, cannot be read, or the queue is full.
     pub(crate) async fn variant(
         &self,
         blobs: &BlobStore,
@@ -151,13 +152,13 @@ impl Images {
         Ok(Kept { format: variant.format, size, content: Content::Bytes(variant.bytes.into()) })
     }
 
-    /// Drops the kept variants of an object's version.
+    /// Removes the cached variants of an object version.
     pub(crate) async fn purge(&self, version: BlobId) {
         let cache = Arc::clone(&self.cache);
         self.pool.blocking(move || cache.purge(version)).await;
     }
 
-    /// Drops all kept variants.
+    /// Removes all cached variants.
     pub(crate) async fn purge_all(&self) {
         let cache = Arc::clone(&self.cache);
         self.pool.blocking(move || cache.purge_all()).await;
@@ -171,7 +172,7 @@ struct How {
     wants_webp: bool,
 }
 
-/// The whole source; its size is bounded.
+/// Reads the complete source; its size is limited.
 async fn read(blobs: &BlobStore, source: &Source) -> Result<Vec<u8>, BlobError> {
     let mut bytes = Vec::with_capacity(usize::try_from(source.size).unwrap_or_default());
     let mut stream = blobs.read(source.blob, 0..source.size).await?;

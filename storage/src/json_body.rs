@@ -1,11 +1,11 @@
-//! JSON bodies and query strings, read as upstream's schema validator (AJV, with coercion) reads them, with its texts
-//! (storage.md §3.1, §3.2).
+//! JSON bodies and query strings, parsed like upstream's schema validator (AJV with type coercion) and with
+//! its error texts (storage.md §3.1, §3.2).
 //!
-//! A route reads its members in the order of upstream's schema, what is required first: the first fault is the answer.
-//! Unknown members are ignored.
+//! Routes read members in the order of upstream's schema, required ones first, because the first error is
+//! reported. Unknown members are ignored.
 //!
 //! ```text
-//! let body = JsonBody::receive(&parts.headers, body, hold, EmptyBody::Refused).await?;
+//! let body = JsonBody::receive(&parts.headers, body, lease, EmptyBody::Refused).await?;
 //! let fields = body.fields()?;
 //! fields.require(&["prefix"])?;
 //! let prefix = fields.string("prefix")?.unwrap_or_default();
@@ -25,27 +25,27 @@ use url::form_urlencoded;
 
 use crate::error::StorageError;
 
-/// Largest JSON body, in bytes (storage.md §3.1).
+/// Maximum size of a JSON body in bytes (storage.md §3.1).
 pub(crate) const MAX_BYTES: usize = 1024 * 1024;
 
-/// What an empty body is that says it were JSON.
+/// How an empty body with a JSON content type is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EmptyBody {
-    /// An error.
+    /// As an error.
     Refused,
-    /// No body.
+    /// As a missing body.
     Allowed,
 }
 
-/// What a request's body said.
+/// A parsed body, or `None` if there was no JSON body.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct JsonBody(Option<Value>);
 
 impl JsonBody {
-    /// Reads the body of a request. A body of another type than JSON counts as none.
+    /// Reads a request's body. A body that is not JSON counts as missing.
     ///
     /// # Errors
-    /// As [`JsonBody::parse`], and when the body is too large or breaks off.
+    /// As for [`JsonBody::parse`], or the body is too large or incomplete.
     pub(crate) async fn receive(
         headers: &HeaderMap,
         body: Body,
@@ -59,10 +59,11 @@ impl JsonBody {
         Self::parse(headers, &bytes, empty)
     }
 
-    /// Reads a body's bytes.
+    /// Parses a body.
     ///
     /// # Errors
-    /// Its type cannot be read; it is too large; it should be JSON and is not. `serde_json` bounds the depth to 128.
+    /// The content type is invalid, the body is too large, or invalid JSON. `serde_json` limits the depth to
+    /// 128.
     pub(crate) fn parse(headers: &HeaderMap, bytes: &[u8], empty: EmptyBody) -> Result<Self, StorageError> {
         if bytes.len() > MAX_BYTES {
             return Err(StorageError::json_body_too_large());
@@ -96,10 +97,10 @@ impl JsonBody {
         Ok(Self(Some(value)))
     }
 
-    /// The members of a body that must be an object.
+    /// Members of a body that must be an object.
     ///
     /// # Errors
-    /// It is none.
+    /// The body is not an object.
     pub(crate) fn fields(&self) -> Result<Fields<'_>, StorageError> {
         match &self.0 {
             Some(Value::Object(members)) => Ok(Fields { path: Cow::Borrowed("body"), members }),
@@ -108,12 +109,12 @@ impl JsonBody {
     }
 }
 
-/// A request's query. A name that comes more than once has the list of its values.
+/// A parsed query. Repeated parameters become an array.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Query(Map<String, Value>);
 
 impl Query {
-    /// Of what follows the `?`.
+    /// Parses the part after the `?`.
     pub(crate) fn parse(query: Option<&str>) -> Self {
         let mut members = Map::new();
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
@@ -135,7 +136,7 @@ impl Query {
     }
 }
 
-/// The members of one object. Each reader gives `None` for a member that is missing.
+/// Members of one object. The readers return `None` for missing members.
 #[derive(Debug, Clone)]
 pub(crate) struct Fields<'a> {
     path: Cow<'static, str>,
@@ -143,10 +144,10 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The first missing one of `names` is the error.
+    /// Requires all of `names`; reports the first missing one.
     ///
     /// # Errors
-    /// One is missing.
+    /// A member is missing.
     pub(crate) fn require(&self, names: &[&str]) -> Result<(), StorageError> {
         match names.iter().find(|name| !self.has(name)) {
             Some(name) => Err(StorageError::invalid_request(self.missing(name))),
@@ -154,10 +155,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// At least one of `names` must be there.
+    /// Requires at least one of `names`.
     ///
     /// # Errors
-    /// None is.
+    /// All of them are missing.
     pub(crate) fn require_any(&self, names: &[&str]) -> Result<(), StorageError> {
         if names.iter().any(|name| self.has(name)) {
             return Ok(());
@@ -171,34 +172,34 @@ impl<'a> Fields<'a> {
         format!("{} must have required property '{name}'", self.path)
     }
 
-    /// Whether the member is there; null is.
+    /// Whether the member exists, including null.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.members.contains_key(name)
     }
 
-    /// The member as it came, for rules of its own.
+    /// The unparsed member.
     pub(crate) fn value(&self, name: &str) -> Option<&'a Value> {
         self.members.get(name)
     }
 
-    /// The error of a member, such as `body/limit must be >= 1`.
+    /// An error about a member, such as `body/limit must be >= 1`.
     pub(crate) fn fault(&self, name: &str, text: &str) -> StorageError {
         StorageError::invalid_request(format!("{}/{name} {text}", self.path))
     }
 
-    /// Text. Numbers and booleans become it; null is `""`.
+    /// Reads a string. Numbers and booleans are converted; null is `""`.
     ///
     /// # Errors
-    /// It is an object or a list.
+    /// The value is an object or array.
     pub(crate) fn string(&self, name: &str) -> Result<Option<String>, StorageError> {
         let Some(value) = self.value(name) else { return Ok(None) };
         as_string(value).map(Some).ok_or_else(|| self.fault(name, "must be string"))
     }
 
-    /// One of some words, as written in `allowed`.
+    /// Reads a string that must be one of `allowed`.
     ///
     /// # Errors
-    /// It is another.
+    /// Another value.
     pub(crate) fn one_of(
         &self,
         name: &str,
@@ -211,10 +212,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A whole number within `range`. What does not fit an `i64` is the nearest that does.
+    /// Reads an integer in `range`. Values outside `i64` saturate.
     ///
     /// # Errors
-    /// It is no whole number, or outside of the range.
+    /// Not an integer, or outside `range`.
     pub(crate) fn integer(
         &self,
         name: &str,
@@ -225,10 +226,10 @@ impl<'a> Fields<'a> {
         self.within(name, number, &range).map(Some)
     }
 
-    /// A number within `range`.
+    /// Reads a number in `range`.
     ///
     /// # Errors
-    /// It is no number, or outside of the range.
+    /// Not a number, or outside `range`.
     pub(crate) fn number(&self, name: &str, range: RangeInclusive<f64>) -> Result<Option<f64>, StorageError> {
         let Some(value) = self.value(name) else { return Ok(None) };
         let number = as_number(value).ok_or_else(|| self.fault(name, "must be number"))?;
@@ -241,7 +242,7 @@ impl<'a> Fields<'a> {
         number: T,
         range: &impl RangeBounds<T>,
     ) -> Result<T, StorageError> {
-        // AJV looks at the maximum first.
+        // AJV checks the maximum first.
         match range.end_bound() {
             Bound::Included(most) if number > *most => {
                 return Err(self.fault(name, &format!("must be <= {most}")));
@@ -262,29 +263,29 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Yes or no.
+    /// Reads a boolean.
     ///
     /// # Errors
-    /// It is neither, nor 1, 0, null or the words for them.
+    /// Neither a boolean nor convertible: 1, 0, null, "true", "false".
     pub(crate) fn boolean(&self, name: &str) -> Result<Option<bool>, StorageError> {
         let Some(value) = self.value(name) else { return Ok(None) };
         as_boolean(value).map(Some).ok_or_else(|| self.fault(name, "must be boolean"))
     }
 
-    /// An object within the object. A list of one object is that object.
+    /// Reads an object. An array of one object is accepted as that object.
     ///
     /// # Errors
-    /// It is none.
+    /// Not an object.
     pub(crate) fn object(&self, name: &str) -> Result<Option<Fields<'a>>, StorageError> {
         let Some(value) = self.value(name) else { return Ok(None) };
         let Value::Object(members) = sole(value) else { return Err(self.fault(name, "must be object")) };
         Ok(Some(Fields { path: Cow::Owned(format!("{}/{name}", self.path)), members }))
     }
 
-    /// A list of texts, as many as `counts`. A single value is a list of one.
+    /// Reads an array of strings with a length in `counts`. A single value counts as an array of one.
     ///
     /// # Errors
-    /// It is an object, has too many or too few items, or one that is no text.
+    /// An object, an array with too many or too few items, or with an item that is not a string.
     pub(crate) fn strings(
         &self,
         name: &str,
@@ -315,7 +316,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What a list of one item stands for where no list is wanted: the item.
+/// Coerces an array of one item to the item.
 fn sole(value: &Value) -> &Value {
     match value.as_array().map(Vec::as_slice) {
         Some([item]) => item,
@@ -323,7 +324,7 @@ fn sole(value: &Value) -> &Value {
     }
 }
 
-/// Text, or what becomes it. In a list of one only text does.
+/// Coerces to a string. In an array of one, only a string is accepted.
 pub(crate) fn as_string(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -335,7 +336,7 @@ pub(crate) fn as_string(value: &Value) -> Option<String> {
     }
 }
 
-/// A number, or what becomes one.
+/// Coerces to a number.
 pub(crate) fn as_number(value: &Value) -> Option<f64> {
     match sole(value) {
         Value::Number(number) => number.as_f64(),
@@ -346,7 +347,7 @@ pub(crate) fn as_number(value: &Value) -> Option<f64> {
     }
 }
 
-/// A whole number, or what becomes one.
+/// Coerces to an integer.
 pub(crate) fn as_integer(value: &Value) -> Option<i64> {
     let number = as_number(value)?;
     // An infinite number comes from a text only, and counts as whole.
@@ -354,7 +355,7 @@ pub(crate) fn as_integer(value: &Value) -> Option<i64> {
     (number.is_infinite() || number.fract() == 0.0).then_some(number as i64)
 }
 
-/// Yes or no, or what becomes it.
+/// Coerces to a boolean.
 pub(crate) fn as_boolean(value: &Value) -> Option<bool> {
     match sole(value) {
         Value::Bool(flag) => Some(*flag),

@@ -44,7 +44,7 @@ use database::Database;
 use error::StorageError;
 use images::Images;
 
-/// Schema `storage`: tables, functions, triggers, grants.
+/// SQL migrations of schema `storage`: tables, functions, triggers, grants.
 pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("storage", 1, "tables", include_str!("../migrations/0001_tables.sql")),
     SystemMigration::new("storage", 2, "functions", include_str!("../migrations/0002_functions.sql")),
@@ -60,51 +60,51 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     ),
 ];
 
-/// A statement has 30 s (storage.md §4.7); several steps may follow each other.
+/// A statement may take 30 s (storage.md §4.7), and a request may need several.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// What the gateway gives to the service.
+/// Everything [`service`] needs from the gateway.
 pub struct Dependencies {
-    /// Sessions of the login that takes on callers' roles.
+    /// Sessions of the login that assumes callers' roles.
     pub sessions: Sessions,
-    /// Connections that act as the owner of schema `storage`, for what happens before and after requests.
+    /// Pool that acts as the owner of schema `storage`, for background work.
     pub system: ServicePool,
-    /// Where the bytes of objects lie.
+    /// Store for the bytes of objects.
     pub blobs: BlobStore,
-    /// Wakes workers.
+    /// LISTEN notifications that wake workers.
     pub events: Receiver<Event>,
     /// Verifies and signs tokens.
     pub keys: Arc<Keys>,
-    /// The time.
+    /// Current time.
     pub clock: Clock,
-    /// `server.public_url`, without a slash at its end.
+    /// `server.public_url` without a trailing slash.
     pub public_url: String,
-    /// Whether it is one of this machine alone.
+    /// Whether `public_url` is only reachable from this machine.
     pub is_public_url_local: bool,
-    /// Knows of every task.
+    /// Tracks every task the service spawns.
     pub tracker: TaskTracker,
-    /// Cancelled when the server begins to shut down.
+    /// Cancelled on shutdown.
     pub shutdown: CancellationToken,
 }
 
-/// What every request needs.
+/// State shared by all requests.
 pub(crate) struct Storage {
     pub(crate) config: StorageConfig,
     pub(crate) database: Database,
     pub(crate) callers: Callers,
     pub(crate) blobs: BlobStore,
     pub(crate) intents: Intents,
-    /// Resumable uploads that are being worked on.
+    /// Locks of resumable uploads.
     pub(crate) uploads: tus::Locks,
     pub(crate) images: Arc<Images>,
     pub(crate) public_url: String,
-    /// The public URL is one of this machine alone.
+    /// Whether `public_url` is only reachable from this machine.
     pub(crate) is_public_url_local: bool,
     pub(crate) tracker: TaskTracker,
     pub(crate) shutdown: CancellationToken,
 }
 
-/// The service at `/storage/v1`.
+/// Builds the service at `/storage/v1` and starts its background tasks.
 #[must_use]
 pub fn service(config: StorageConfig, dependencies: Dependencies) -> Service {
     let Dependencies {
@@ -141,8 +141,8 @@ pub fn service(config: StorageConfig, dependencies: Dependencies) -> Service {
     Service {
         name: "storage",
         prefix: "/storage/v1",
-        // Keys may hold empty segments and encoded slashes, and words give way to buckets of their name (storage.md §2, §5.1):
-        // each area reads its paths itself.
+        // Keys may contain empty segments and encoded slashes, and route keywords may be bucket names
+        // (storage.md §2, §5.1), so each area parses its paths itself.
         router: Router::new().fallback(handle).with_state(storage),
         bodies: body_mode,
         body_limit: json_body::MAX_BYTES,
@@ -160,12 +160,12 @@ pub fn service(config: StorageConfig, dependencies: Dependencies) -> Service {
     }
 }
 
-/// The first word of the path.
+/// First segment of the path.
 fn area(request: &Request) -> &str {
     request.uri().path().split('/').nth(1).unwrap_or_default()
 }
 
-/// Bodies that become objects are passed on as they come.
+/// Bodies that become objects are streamed.
 fn body_mode(request: &Request) -> BodyMode {
     match area(request) {
         "object" => objects::body_mode(request),

@@ -1,20 +1,20 @@
-//! Names of buckets and objects (storage.md §3.1, §3.3, §3.4).
+//! Validation and decoding of bucket names and keys (storage.md §3.1, §3.3, §3.4).
 
 use percent_encoding::percent_decode_str;
 
 use crate::error::StorageError;
 
-/// Longest key, in bytes; upstream leaves it to the file system.
+/// Maximum length of a key in bytes; upstream leaves this to the file system.
 pub(crate) const MAX_KEY_BYTES: usize = 1024;
-/// Longest part of a path that the router takes as one parameter, in bytes (storage.md §3.1).
+/// Maximum length of a path segment the router accepts as a parameter, in bytes (storage.md §3.1).
 const MAX_PARAMETER_BYTES: usize = 2500;
-/// Suffix of the buckets that upstream makes for analytics.
+/// Suffix of the buckets upstream creates for analytics.
 const TABLE_SUFFIX: &str = "--table-s3";
 
-/// Decodes one part of a path, once; `%2F` becomes a slash.
+/// Decodes a path segment once; `%2F` becomes a slash.
 ///
 /// # Errors
-/// A broken escape, or bytes that are no UTF-8.
+/// Invalid percent-encoding, or bytes that are not UTF-8.
 pub(crate) fn decode(raw: &str) -> Result<String, StorageError> {
     let bytes = raw.as_bytes();
     let is_broken = bytes.iter().enumerate().any(|(at, byte)| {
@@ -27,19 +27,19 @@ pub(crate) fn decode(raw: &str) -> Result<String, StorageError> {
     Ok(percent_decode_str(raw).decode_utf8().map_err(|_| bad_url())?.into_owned())
 }
 
-/// Splits what follows a route's words into bucket and key, both decoded and not checked. `None`: there is no key, or a part
-/// is longer than the router takes.
+/// Splits the path after a route's prefix into bucket and key, decoded but not validated. `None` if there is
+/// no key, or a part exceeds the router's limit.
 ///
 /// # Errors
-/// As [`decode`].
+/// As for [`decode`].
 pub(crate) fn decode_object_path(rest: &str) -> Result<Option<(String, String)>, StorageError> {
     Ok(decode_upload_path(rest)?.filter(|(_, key)| !key.is_empty()))
 }
 
-/// As [`decode_object_path`], for writes: their key may be empty here, and breaks its rule later.
+/// Like [`decode_object_path`], for writes: an empty key is accepted here and rejected by validation later.
 ///
 /// # Errors
-/// As [`decode`].
+/// As for [`decode`].
 pub(crate) fn decode_upload_path(rest: &str) -> Result<Option<(String, String)>, StorageError> {
     let Some((bucket, key)) = rest.split_once('/') else { return Ok(None) };
     if bucket.is_empty() || bucket.len().max(key.len()) > MAX_PARAMETER_BYTES {
@@ -48,11 +48,11 @@ pub(crate) fn decode_upload_path(rest: &str) -> Result<Option<(String, String)>,
     Ok(Some((decode(bucket)?, decode(key)?)))
 }
 
-/// The one part that follows a route's words, decoded and not checked. `None`: there is none or more than one, or it is
-/// longer than the router takes.
+/// The only segment after a route's prefix, decoded but not validated. `None` if there is not exactly one,
+/// or it exceeds the router's limit.
 ///
 /// # Errors
-/// As [`decode`].
+/// As for [`decode`].
 pub(crate) fn decode_segment(rest: &str) -> Result<Option<String>, StorageError> {
     if rest.is_empty() || rest.contains('/') || rest.len() > MAX_PARAMETER_BYTES {
         return Ok(None);
@@ -60,10 +60,10 @@ pub(crate) fn decode_segment(rest: &str) -> Result<Option<String>, StorageError>
     decode(rest).map(Some)
 }
 
-/// As [`decode_object_path`], with a bucket whose name follows its rule.
+/// Like [`decode_object_path`], and validates the bucket name.
 ///
 /// # Errors
-/// As [`decode`]; the bucket's name breaks its rule.
+/// As for [`decode`], or `InvalidBucketName`.
 pub(crate) fn bucket_and_key(rest: &str) -> Result<Option<(String, String)>, StorageError> {
     let found = decode_object_path(rest)?;
     if let Some((bucket, _)) = &found {
@@ -72,7 +72,7 @@ pub(crate) fn bucket_and_key(rest: &str) -> Result<Option<(String, String)>, Sto
     Ok(found)
 }
 
-/// Characters that bucket names and keys have in common.
+/// Characters allowed in both bucket names and keys.
 const fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
@@ -97,7 +97,7 @@ const fn is_plain(byte: u8) -> bool {
         )
 }
 
-/// The rule for a bucket's name and id (§3.3).
+/// Validates a bucket's name or id (§3.3).
 ///
 /// # Errors
 /// `InvalidBucketName`.
@@ -111,7 +111,7 @@ pub(crate) fn check_bucket_name(name: &str) -> Result<(), StorageError> {
     if is_valid { Ok(()) } else { Err(StorageError::invalid_bucket_name()) }
 }
 
-/// The rule for an object's name (§3.4).
+/// Validates an object's name (§3.4).
 ///
 /// # Errors
 /// `InvalidKey`.

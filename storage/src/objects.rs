@@ -46,12 +46,12 @@ pub(crate) async fn handle(storage: &Arc<Storage>, request: Request) -> Result<R
     }
     let (parts, body) = request.into_parts();
     if !matches!(parts.method, Method::GET | Method::HEAD) {
-        // The body can be read once only.
+        // Decide first, because the body can be read only once.
         let route = choose(storage, &parts, first, others).await?;
         return serve(storage, route, Request::from_parts(parts, body)).await;
     }
     let answer = serve(storage, first.clone(), Request::from_parts(parts.clone(), Body::empty())).await;
-    // Nearly all of them mean what they say: only a refusal is worth another question.
+    // The first candidate is nearly always right: look up the buckets only after a failure.
     let Err(refusal) = answer else { return answer };
     let route = choose(storage, &parts, first.clone(), others).await?;
     if route == first {
@@ -60,7 +60,7 @@ pub(crate) async fn handle(storage: &Arc<Storage>, request: Request) -> Result<R
     serve(storage, route, Request::from_parts(parts, Body::empty())).await
 }
 
-/// The reading whose bucket exists; the first, if none does (storage.md §5.1).
+/// The candidate whose bucket exists; the first if none does (storage.md §5.1).
 async fn choose(
     storage: &Storage,
     parts: &Parts,
@@ -70,7 +70,7 @@ async fn choose(
     const EXISTING: &str =
         "select id from storage.buckets where id in (select jsonb_array_elements_text($1::jsonb))";
     let readings: Vec<&str> = std::iter::once(&first).chain(&others).filter_map(Route::bucket).collect();
-    // PostgreSQL's JSON holds no NUL, and neither does a bucket's name.
+    // Neither PostgreSQL's JSON nor a bucket name may contain NUL.
     let names = json!(readings.iter().filter(|name| !name.contains('\0')).collect::<Vec<_>>()).to_string();
     let request = RequestSettings::of(parts);
     let mut batch = storage.database.batch(&request, Operation::OBJECT_INFO_PUBLIC, &Caller::service());

@@ -1,6 +1,6 @@
-//! What a transaction is for: policies may ask by `storage.operation()` (storage.md §4.7).
+//! The operation of a transaction, which policies can read with `storage.operation()` (storage.md §4.7).
 
-/// An operation of the API, as SQL knows it.
+/// Name of an API operation, as SQL sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Operation(pub(crate) &'static str);
 

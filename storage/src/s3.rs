@@ -1,7 +1,8 @@
-//! The S3 protocol at `/s3` (storage.md §3.16), by hand over what the client sent.
+//! The S3 protocol at `/s3` (storage.md §3.16), implemented on the raw request.
 //!
-//! `operation` says what a request asks for, `sigv4` whether its signature holds, `payload` and `chunked` read its body;
-//! the rest maps each operation onto the functions that serve the other protocols, with the rights of the caller.
+//! `operation` identifies the operation, `sigv4` verifies the signature, `payload` and `chunked` read the
+//! body. The other modules map each operation to the functions that also serve the other protocols, with the
+//! caller's permissions.
 
 mod authentication;
 mod buckets;
@@ -45,11 +46,11 @@ pub(crate) use error::render;
 use operation::{Action, Target};
 use payload::Payload;
 
-/// The longest document that a client sends: the parts of a large object.
+/// Maximum size of a document sent by a client: the part list of a large object.
 const DOCUMENT_LIMIT: usize = 4 * 1024 * 1024;
 
-/// How the body of a request below `/s3` comes. Documents do not need the length of an object, but a longer one than the
-/// other protocols' JSON, and their signature is checked while they are read.
+/// Whether the body is streamed. Documents are smaller than objects but may exceed the JSON limit of the
+/// other protocols, and their signature is verified while they are read.
 pub(crate) fn body_mode(request: &Request) -> BodyMode {
     match *request.method() {
         Method::PUT | Method::POST => BodyMode::Streamed,
@@ -57,7 +58,7 @@ pub(crate) fn body_mode(request: &Request) -> BodyMode {
     }
 }
 
-/// A request whose signature holds.
+/// A request with a valid signature.
 pub(crate) struct Call {
     storage: Arc<Storage>,
     parts: Parts,
@@ -68,7 +69,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Id of the bucket; empty for the list of all.
+    /// Id of the bucket; empty for ListBuckets.
     fn bucket(&self) -> &str {
         match &self.target {
             Target::Service => "",
@@ -76,7 +77,7 @@ impl Call {
         }
     }
 
-    /// Name of the object; empty for a bucket.
+    /// Key of the object; empty for bucket operations.
     fn key(&self) -> &str {
         match &self.target {
             Target::Service | Target::Bucket(_) => "",
@@ -89,7 +90,7 @@ impl Call {
         ObjectPath { bucket: self.bucket().to_owned(), key: self.key().to_owned() }
     }
 
-    /// For the functions that write objects.
+    /// The context for functions that write objects.
     fn context(&self, operation: Operation) -> Context {
         Context {
             storage: Arc::clone(&self.storage),
@@ -104,17 +105,17 @@ impl Call {
         &self.parts.headers
     }
 
-    /// A header's text; one that is no text counts as missing.
+    /// A header's text; `None` if it is not valid text.
     fn header(&self, name: &str) -> Option<&str> {
         self.parts.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// A parameter of the query; the first of several.
+    /// A query parameter; the first one if it is repeated.
     fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether the signature is in the URL, which a browser can open as a page. No browser signs a header.
+    /// Whether the signature is in the URL, which a browser can open as a page; browsers do not sign headers.
     fn is_presigned(&self) -> bool {
         self.parameter("X-Amz-Signature").is_some()
     }
@@ -127,12 +128,12 @@ impl Call {
         Ok(sent.and_then(|count| usize::try_from(count).ok()).map_or(most, |count| count.min(most)))
     }
 
-    /// For the next step with the database: what was streamed before took as long as the client needed.
+    /// Deadline of the next database step: streaming before it took as long as the client needed.
     fn deadline(&self) -> Deadline {
         database::deadline(&self.parts).renewed()
     }
 
-    /// The body of a document.
+    /// Reads the body as a document.
     async fn document(&self, payload: Payload) -> Result<Bytes, S3Error> {
         Ok(payload
             .collect(DOCUMENT_LIMIT, self.parts.extensions.get::<BodyLease>().map(BodyLease::fresh))
@@ -140,7 +141,7 @@ impl Call {
     }
 }
 
-/// Answers a request below `/s3`.
+/// Handles a request below `/s3`.
 pub(crate) async fn handle(storage: &Arc<Storage>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().strip_prefix("/s3").unwrap_or_default().to_owned();
@@ -149,7 +150,7 @@ pub(crate) async fn handle(storage: &Arc<Storage>, request: Request) -> Response
         Err(error) => return error.respond(&path),
     };
     let resource = target.resource();
-    // Large, and most requests need little of it.
+    // Boxed: the future is large, and most requests need little of it.
     Box::pin(serve(storage, target, parts, body)).await.unwrap_or_else(|error| error.respond(&resource))
 }
 
@@ -162,7 +163,7 @@ async fn serve(
     let query = parts.extensions.get::<Original>().and_then(|original| original.target.query());
     let query = sigv4::query_pairs(query.unwrap_or_default());
     if parts.method == Method::POST && matches!(target, Target::Bucket(_)) && form::is_form(&parts) {
-        // A form brings its signature in its body.
+        // A form has its signature in the body.
         check_text(&target, &query)?;
         return form::post(storage, target, parts, body).await;
     }
@@ -205,12 +206,12 @@ async fn serve(
             slow::answer(call, |call| Box::pin(multipart::complete(call, wanted))).await
         }
         Action::AbortMultipartUpload => multipart::abort(&call).await,
-        // Only a form is one.
+        // Handled above: only a form upload is a PostObject.
         Action::PostObject => Err(S3Error::not_implemented()),
     }
 }
 
-/// PostgreSQL's texts have no NUL, so nothing is named with one.
+/// Rejects NUL, which PostgreSQL's text cannot contain.
 fn check_text(target: &Target, query: &[(String, String)]) -> Result<(), S3Error> {
     let has_nul = |text: &str| text.contains('\0');
     if has_nul(&target.resource()) || query.iter().any(|(_, value)| has_nul(value)) {

@@ -11,37 +11,37 @@ use serde_json::{Map, Value, json};
 use crate::caller::Callers;
 use crate::error::StorageError;
 
-/// The last second of the year 9999: HTTP dates go no further.
+/// Last second of the year 9999, the limit of HTTP dates.
 const LAST_SECOND: i64 = 253_402_300_799;
-/// Claim that older upload tokens have in place of a scope.
+/// Claim that older upload tokens have instead of a scope.
 const UPSERT: &str = "upsert";
-/// What a token of an image is for, besides its path.
+/// Claim with the transformations of an image token.
 const TRANSFORMATIONS: &str = "transformations";
 
-/// A token that allows to read an object.
+/// A token for reading an object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DownloadToken {
-    /// When it ends, in seconds since 1970; tokens of other tools may have no end.
+    /// Expiry in Unix seconds; tokens of other tools may have none.
     pub(crate) expires: Option<i64>,
 }
 
-/// A token that allows to read an image, transformed in one way.
+/// A token for reading an image with certain transformations.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RenderToken {
     /// `width:100,resize:contain`; empty for none.
     pub(crate) transformations: String,
-    /// The format of the transformed image, where one was wished for.
+    /// Requested output format.
     pub(crate) format: Option<String>,
     /// As in [`DownloadToken`].
     pub(crate) expires: Option<i64>,
 }
 
-/// A token that allows to upload an object.
+/// A token for uploading an object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct UploadToken {
-    /// `sub` of the user who signed, who will own the object.
+    /// `sub` of the user who signed the URL and will own the object.
     pub(crate) owner: Option<String>,
-    /// Whether an object of that name may be overwritten.
+    /// Whether an existing object may be overwritten.
     pub(crate) upsert: bool,
 }
 
@@ -52,18 +52,18 @@ enum Scope {
 }
 
 impl Callers {
-    /// A token that allows to read `path` (bucket, slash, decoded key) for `seconds`.
+    /// Signs a token for reading `path` (bucket, slash, decoded key) for `seconds`.
     ///
     /// # Errors
-    /// It would end after the last date there is.
+    /// It would expire after the year 9999.
     pub(crate) fn sign_download(&self, path: &str, seconds: u64) -> Result<String, StorageError> {
         self.sign_url(path, Scope::Download, seconds, [])
     }
 
-    /// A token that allows to read the image at `path`, transformed, for `seconds`.
+    /// Signs a token for reading the transformed image at `path` for `seconds`.
     ///
     /// # Errors
-    /// As [`Callers::sign_download`].
+    /// As for [`Callers::sign_download`].
     pub(crate) fn sign_render(
         &self,
         path: &str,
@@ -76,10 +76,10 @@ impl Callers {
         self.sign_url(path, Scope::Download, seconds, more)
     }
 
-    /// A token that allows to upload `path` for `seconds`.
+    /// Signs a token for uploading `path` for `seconds`.
     ///
     /// # Errors
-    /// As [`Callers::sign_download`].
+    /// As for [`Callers::sign_download`].
     pub(crate) fn sign_upload(
         &self,
         path: &str,
@@ -118,23 +118,24 @@ impl Callers {
         })
     }
 
-    /// Whether `token` allows to read the object at `path` (bucket, slash, decoded key) as it is.
+    /// Verifies a token for reading the untransformed object at `path` (bucket, slash, decoded key).
     ///
     /// # Errors
-    /// `InvalidJWT`: no token, forged or over. `InvalidSignature`: of another path or purpose, or of a transformed image.
+    /// `InvalidJWT` if the token is missing, forged or expired; `InvalidSignature` if it is for another
+    /// path, purpose, or a transformed image.
     pub(crate) fn verify_download(&self, token: &str, path: &str) -> Result<DownloadToken, StorageError> {
         let claims = self.verify_url(token, path, Scope::Download)?;
-        // Who may see a small image may not see the large one, nor what its metadata tells.
+        // Access to a small image does not grant access to the original or its metadata.
         if claims.get(TRANSFORMATIONS).is_some_and(|value| value != "") {
             return Err(invalid_signature());
         }
         Ok(DownloadToken { expires: end_of(&claims) })
     }
 
-    /// Whether `token` allows to read the image at `path`, and how. A token of the original is one of the image too.
+    /// Verifies a token for reading the image at `path`. A token for the original is accepted, too.
     ///
     /// # Errors
-    /// As [`Callers::verify_download`].
+    /// As for [`Callers::verify_download`].
     pub(crate) fn verify_render(&self, token: &str, path: &str) -> Result<RenderToken, StorageError> {
         let claims = self.verify_url(token, path, Scope::Download)?;
         let transformations = match claims.get(TRANSFORMATIONS) {
@@ -146,10 +147,10 @@ impl Callers {
         Ok(RenderToken { transformations, format, expires: end_of(&claims) })
     }
 
-    /// Whether `token` allows to upload `path`, and how.
+    /// Verifies a token for uploading `path`.
     ///
     /// # Errors
-    /// As [`Callers::verify_download`].
+    /// As for [`Callers::verify_download`].
     pub(crate) fn verify_upload(&self, token: &str, path: &str) -> Result<UploadToken, StorageError> {
         let claims = self.verify_url(token, path, Scope::Upload)?;
         Ok(UploadToken {
@@ -160,14 +161,14 @@ impl Callers {
 
     fn verify_url(&self, token: &str, path: &str, wanted: Scope) -> Result<Arc<Claims>, StorageError> {
         let claims = self.verify(token).map_err(StorageError::invalid_jwt)?;
-        // A user's token may carry what a hook put into it; it is signed with the same keys.
+        // A user's token is signed with the same keys and may contain arbitrary claims added by a hook.
         if claims.get("role").is_some() || claims.get_str("url") != Some(path) {
             return Err(invalid_signature());
         }
         let is_scoped = match (claims.get("scope"), wanted) {
             (Some(scope), Scope::Download) => scope == "download",
             (Some(scope), Scope::Upload) => scope == "upload",
-            // Tokens from before there were scopes.
+            // Tokens issued before scopes were introduced.
             (None, Scope::Download) => claims.get(UPSERT).is_none(),
             (None, Scope::Upload) => claims.get(UPSERT).is_some(),
         };
@@ -303,7 +304,7 @@ mod tests {
         }
         let foreign = self::callers("another secret of thirty-two bytes!!").sign_download(PATH, 60).unwrap();
         assert_eq!(of(&foreign), "InvalidJWT signature verification failed");
-        // Another payload under the same signature.
+        // Another payload with the same signature.
         let (header, rest) = token.split_once('.').unwrap();
         let (_, signature) = rest.split_once('.').unwrap();
         let other = callers.sign_download("b/other", 60).unwrap();

@@ -1,4 +1,4 @@
-//! What can fail about blobs.
+//! Errors of the blob store.
 
 use std::error::Error;
 use std::io;
@@ -6,7 +6,8 @@ use std::io;
 use super::BlobId;
 use crate::error::StorageError;
 
-/// Why a blob cannot be had or written. The texts are for the log: clients get the words of the contract.
+/// Why a blob could not be read or written. The texts are for the log; clients receive the contract's error
+/// texts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlobError {
     /// There is no such blob: a row refers to one that is gone.
@@ -45,7 +46,7 @@ impl BlobError {
         if let Some(error) = io_error(error) {
             return Self::of_io(error, text);
         }
-        // What is left of `Generic` comes from the network or from the S3 server's 5xx, after all retries.
+        // Other `Generic` errors are network errors or 5xx of the S3 server, after all retries.
         if matches!(error, object_store::Error::Generic { .. }) {
             Self::Unavailable(text)
         } else {
@@ -77,17 +78,17 @@ impl BlobError {
         if is_away { Self::Unavailable(text) } else { Self::Failed(text) }
     }
 
-    /// A task that was to do it is gone: it panicked, or the server stops.
+    /// The task that worked on the blob panicked or was cancelled.
     pub(super) fn lost(error: &tokio::task::JoinError) -> Self {
         Self::Failed(format!("the work on a blob did not end: {error}"))
     }
 }
 
 impl From<BlobError> for StorageError {
-    /// Logged here: clients get no reason.
+    /// Logs the error here, because the client does not get the cause.
     fn from(error: BlobError) -> Self {
         match &error {
-            // Not a client's business, but its object is gone.
+            // For the client the object simply does not exist.
             BlobError::NotFound(_) => {
                 tracing::error!(%error, "a row has no blob: `basalt storage check` tells how many there are");
                 Self::no_such_key()
@@ -112,7 +113,7 @@ impl From<BlobError> for StorageError {
     }
 }
 
-/// The first error of the system among the causes.
+/// The first I/O error among the causes.
 fn io_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -124,7 +125,7 @@ fn io_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     None
 }
 
-/// The error with its causes, without those that its own text names.
+/// The error text with the texts of its causes, unless already contained.
 pub(super) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,5 +1,5 @@
-//! Blobs as files: `storage.dir`, with one folder for each first byte of their names. The 256 folders are made and synced when
-//! the server starts, so that a write has two things to sync: the file, and the folder it is renamed in.
+//! Blobs as files in `storage.dir`, in one subfolder per first byte of their names. The 256 subfolders are
+//! created and synced at startup, so that a write has to sync only the file and its folder.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -15,10 +15,10 @@ use tokio::task::spawn_blocking;
 use super::sweeper::IncompleteUpload;
 use super::{BlobError, BlobId, parent_of};
 
-/// Bytes that are written at once.
+/// Bytes per write.
 pub(super) const CHUNK_BYTES: usize = 1024 * 1024;
 
-/// The folder.
+/// A folder of blobs.
 #[derive(Debug)]
 pub(super) struct Folder {
     dir: PathBuf,
@@ -26,7 +26,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Makes what is missing of it, durably.
+    /// Opens the folder, durably creating what is missing.
     pub(super) async fn open(dir: &Path) -> Result<Self, BlobError> {
         let dir = dir.to_owned();
         blocking(move || {
@@ -51,7 +51,7 @@ impl Folder {
         self.dir.join(id.folder()).join(id.to_string())
     }
 
-    /// Deletes the blob's file, durably: after the row that told of it there is nothing that would find it again.
+    /// Deletes the blob's file durably: once its row is gone, nothing would find it again.
     pub(super) async fn delete(&self, id: BlobId) -> Result<(), BlobError> {
         let path = self.path(id);
         blocking(move || match fs::remove_file(&path) {
@@ -79,7 +79,7 @@ impl Folder {
                         continue;
                     };
                     let Some(blob) = BlobId::parse(blob) else { continue };
-                    // It may be renamed just now.
+                    // The file may just have been renamed.
                     let Ok(metadata) = entry.metadata() else { continue };
                     let began_at = Timestamp::from_second(metadata.mtime()).unwrap_or(Timestamp::MAX);
                     found.push(IncompleteUpload { blob, mark: mark.to_owned(), began_at });
@@ -114,7 +114,7 @@ impl Folder {
         self.dir.join(blob.folder()).join(format!("{blob}#{mark}"))
     }
 
-    /// Writes a file and removes it.
+    /// Checks access by writing and removing a file.
     pub(super) async fn check(&self) -> Result<(), BlobError> {
         let path = self.dir.join(format!(".check-{}", BlobId::random()));
         blocking(move || {

@@ -1,5 +1,5 @@
-//! The garbage: jobs of `storage.blob_garbage`, which delete blobs whose rows are gone. Triggers write them, in the transaction
-//! that takes the row away (storage/migrations/0004_blobs.sql).
+//! Garbage collection: jobs in `storage.blob_garbage` that delete blobs no row refers to. Triggers insert
+//! them in the transaction that deletes the row (storage/migrations/0004_blobs.sql).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
 static TABLE: Table = Table {
     name: "blob deletion",
     table: "storage.blob_garbage",
-    // Nothing is due at once.
+    // Jobs are never due immediately.
     channel: None,
     key: "blob",
     key_type: "uuid",
@@ -49,27 +49,27 @@ static TABLE: Table = Table {
     },
 };
 
-/// Deletions at once.
+/// Concurrent deletions.
 const CONCURRENCY: usize = 4;
-/// A store that is away for a day costs nothing but room.
+/// Enough for an outage of a day.
 const ATTEMPTS: u32 = 40;
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
-/// Deletes blobs to which no row refers.
+/// Deletes blobs that no row refers to.
 pub(crate) struct Collector {
     pool: ServicePool,
     store: BlobStore,
     images: Arc<Images>,
 }
 
-/// The garbage as jobs of `pool`'s login, which acts as the owner of schema `storage`.
+/// Job queue; `pool` must act as the owner of schema `storage`.
 fn queue(pool: ServicePool) -> Queue {
     Queue::new(pool, &TABLE, None)
 }
 
-/// A worker that deletes what is due; its attempts are tasks of `tracker`.
+/// Creates the worker that deletes due blobs; attempts run as tasks of `tracker`.
 pub(crate) fn worker(
     pool: ServicePool,
     store: BlobStore,
@@ -90,7 +90,7 @@ impl Handler for Collector {
     async fn run(&self, job: &Job) -> Result<Done, Failure> {
         let blob = BlobId::parse(&job.key).ok_or_else(|| Failure::permanent("this is no blob's name"))?;
         let unknown = |error: SessionError| Failure::transient(error.to_string());
-        // Rows copied in SQL share a blob; the last of them to go leaves it to the garbage again.
+        // Rows copied in SQL may share a blob; deleting the last of them queues it again.
         if is_in_use(&self.pool, blob).await.map_err(unknown)? {
             return Ok(Done::default());
         }
@@ -99,13 +99,13 @@ impl Handler for Collector {
             _ => self.store.delete(blob).await,
         };
         deleted.map_err(|error| Failure::transient(error.to_string()))?;
-        // What was made of an image goes with it, as far as this server made it.
+        // Only this server's cached variants can be removed.
         self.images.purge(blob).await;
         Ok(Done::default())
     }
 }
 
-/// Whether a row refers to `blob`, or a writer does.
+/// Whether a row or a running upload refers to `blob`.
 pub(super) async fn is_in_use(pool: &ServicePool, blob: BlobId) -> Result<bool, SessionError> {
     const IS_IN_USE: &str = "\
 select exists (select from storage.blob_references r where r.version = $1::uuid::text)

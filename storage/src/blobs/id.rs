@@ -1,35 +1,36 @@
-//! The name of a blob: a random UUID. It says nothing about bucket or key, so no name of a client's reaches the store.
+//! Name of a blob: a random UUID, independent of bucket and key, so that no client-chosen name reaches the
+//! store.
 
 use std::fmt;
 use std::str::FromStr as _;
 
 use uuid::Uuid;
 
-/// The name of a blob, and the `version` of the row that it belongs to.
+/// Name of a blob; equals `version` in the row that refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlobId(Uuid);
 
 impl BlobId {
-    /// A name that no blob has.
+    /// Generates a new id.
     #[must_use]
     pub fn random() -> Self {
         Self(basalt_core::random::uuid())
     }
 
-    /// The id with this text: lower case with hyphens, as [`fmt::Display`] writes it. Any other text is none of ours, so that
-    /// one blob has one text.
+    /// Parses the canonical form, lower case with hyphens. Other spellings are rejected, so that every blob
+    /// has one name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let id = Self(Uuid::from_str(text).ok()?);
         (id.to_string() == text).then_some(id)
     }
 
-    /// As PostgreSQL takes it.
+    /// As a PostgreSQL parameter.
     pub(super) const fn uuid(self) -> Uuid {
         self.0
     }
 
-    /// The first two digits: the folder it lies in.
+    /// Folder of the blob: the first two hex digits.
     pub(super) fn folder(self) -> String {
         let [first, ..] = self.0.into_bytes();
         format!("{first:02x}")

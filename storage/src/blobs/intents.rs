@@ -1,10 +1,10 @@
-//! Intents: rows of `storage.blob_intents`, each for a blob that is being written. The intent is committed before the first
-//! byte is stored, and the row that gets the blob takes its place in one transaction: a blob is always some row's or an
-//! intent's, whenever the server dies.
+//! Intents: rows of `storage.blob_intents`, one per blob being written. An intent is committed before the
+//! first byte is stored, and replaced by the object's row in one transaction, so that every blob belongs to
+//! a row or an intent at any moment, including after a crash.
 //!
-//! An [`Intent`] keeps its row alive; dropped before [`Intent::done`], it makes the blob garbage. That is right wherever the
-//! writer stopped, also where it is unknown whether the last COMMIT came through: a COMMIT that did took the row along, and one
-//! that comes late finds no row and must not happen ([`commit_step`]).
+//! An [`Intent`] keeps its row alive; dropped before [`Intent::done`], it turns the blob into garbage. That
+//! is safe wherever the writer stopped, even if the outcome of the last COMMIT is unknown: a successful
+//! COMMIT removed the intent's row, and a later one finds no row and must be rolled back ([`commit_step`]).
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,9 +20,9 @@ use uuid::Uuid;
 
 use super::BlobId;
 
-/// Intents of living writers are touched this often.
+/// Interval between heartbeats of active intents.
 const HEARTBEAT: Duration = Duration::from_secs(60);
-/// An intent that was not touched for this long is abandoned.
+/// An intent without a heartbeat for this long is abandoned.
 pub(super) const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
 /// While the database is away, this many given-up intents are remembered; the sweeper finds others.
@@ -33,14 +33,14 @@ const DISCARD: &str = "\
 with gone as (delete from storage.blob_intents where blob = any($1) returning blob)
 insert into storage.blob_garbage (blob, kind) select blob, 'intent' from gone on conflict (blob) do nothing";
 
-/// Writes the intent; as `service_role`.
+/// Inserts the intent; must run as `service_role`.
 #[must_use]
 pub fn begin_step(blob: BlobId) -> Statement {
     step("insert into storage.blob_intents (blob) values ($1::uuid)", blob)
 }
 
-/// Takes the intent, as `service_role`, in the transaction that gives the blob to a row. It answers one row; where it answers
-/// none, the intent was swept, the blob may be gone, and the transaction must be undone.
+/// Deletes the intent, as `service_role`, in the transaction that assigns the blob to a row. If it returns
+/// no row, the intent was swept, the blob may be deleted, and the transaction must be rolled back.
 #[must_use]
 pub fn commit_step(blob: BlobId) -> Statement {
     step("delete from storage.blob_intents where blob = $1::uuid returning blob", blob)
@@ -77,19 +77,19 @@ impl std::fmt::Debug for Intents {
 }
 
 impl Intents {
-    /// None yet. `pool` acts as the owner of schema `storage`.
+    /// `pool` must act as the owner of schema `storage`.
     #[must_use]
     pub fn new(pool: ServicePool) -> Self {
         Self { pool, known: Arc::default() }
     }
 
-    /// Keeps `blob`'s intent alive from now on; to be called before [`begin_step`] is run.
+    /// Keeps `blob`'s intent alive from now on. Call before running [`begin_step`].
     pub fn keep(&self, blob: BlobId) -> Intent {
         let _new = self.known.sets().alive.insert(blob.uuid());
         Intent { blob, known: Arc::clone(&self.known), is_done: false }
     }
 
-    /// Touches living intents and discards those given up, until `shutdown`.
+    /// Sends heartbeats and discards abandoned intents until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) {
         let mut heartbeat = interval(HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -119,7 +119,7 @@ impl Intents {
         }
     }
 
-    /// Where that fails, the heartbeat brings the next attempt.
+    /// On failure the next heartbeat retries.
     async fn discard(&self) {
         let given_up: Vec<Uuid> = self.known.sets().given_up.drain().collect();
         if given_up.is_empty() {
@@ -161,13 +161,13 @@ impl std::fmt::Debug for Intent {
 }
 
 impl Intent {
-    /// The blob.
+    /// The blob being written.
     #[must_use]
     pub const fn blob(&self) -> BlobId {
         self.blob
     }
 
-    /// A transaction with [`commit_step`] was committed: the blob is a row's.
+    /// Ends the intent after a transaction with [`commit_step`] was committed: the blob belongs to a row.
     pub fn done(mut self) {
         self.is_done = true;
     }

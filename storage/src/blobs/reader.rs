@@ -1,5 +1,5 @@
-//! Reading blobs in chunks. A file is opened and its first chunk read in one go on a blocking thread; each further chunk is
-//! read while the one before it goes out.
+//! Reads blobs in chunks. Opening a file and reading its first chunk is one task on a blocking thread; each
+//! further chunk is read ahead while the previous one is sent.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -16,7 +16,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::error::with_causes;
 use super::{BlobError, BlobId};
 
-/// The bytes of a blob. An error is the last item.
+/// Bytes of a blob. After an error the stream ends.
 pub type BlobStream = BoxStream<'static, Result<Bytes, BlobError>>;
 
 const CHUNK_BYTES: u64 = 256 * 1024;
@@ -43,7 +43,7 @@ impl Open {
     }
 }
 
-/// What comes after the chunk that was given out.
+/// The read-ahead of the next chunk.
 enum Next {
     Reading(JoinHandle<Result<(Bytes, Open), BlobError>>),
     End,

@@ -1,5 +1,6 @@
-//! Compares blobs and rows: `basalt storage check` and `gc`. One of 256 folders at a time, so that memory stays small; blobs are
-//! listed before rows are read, so that whatever is written meanwhile has its row or its intent.
+//! Compares blobs with rows: `basalt storage check` and `gc`. Works on one of 256 folders at a time to limit
+//! memory. Blobs are listed before rows are read, so that everything written meanwhile has a row or an
+//! intent.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,43 +19,43 @@ use super::{BlobId, BlobStore};
 
 const STATEMENT_LIMIT: Duration = Duration::from_secs(120);
 
-/// A row whose bytes are missing.
+/// A row whose blob is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// What the row is: `object bucket/key`.
+    /// Description of the row: `object bucket/key`.
     pub holder: String,
-    /// The blob that it names; something else, or nothing, where it was made elsewhere.
+    /// Blob named by the row; another text or `None` if the row was created elsewhere.
     pub version: Option<String>,
 }
 
-/// A blob that no row refers to.
+/// A blob no row refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Orphan {
-    /// Its name.
+    /// Name of the blob.
     pub blob: BlobId,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Blobs that rows refer to.
+    /// Number of blobs that rows refer to.
     pub blobs: u64,
-    /// Their bytes.
+    /// Total size of these blobs.
     pub bytes: u64,
     /// Rows without a blob.
     pub missing: Vec<Missing>,
-    /// Blobs without a row that are older than was asked for.
+    /// Blobs without a row that exceed the requested age.
     pub orphans: Vec<Orphan>,
 }
 
-/// What a clean-up did.
+/// Result of a clean-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
-    /// Intents of dead writers, and what they had begun.
+    /// Abandoned intents and partial blobs.
     pub swept: Swept,
-    /// Deleted blobs.
+    /// Number of deleted blobs.
     pub blobs: u64,
 }
 
@@ -67,16 +68,16 @@ pub struct Reconciler {
 }
 
 impl Reconciler {
-    /// `pool` acts as the owner of schema `storage`.
+    /// `pool` must act as the owner of schema `storage`.
     #[must_use]
     pub const fn new(pool: ServicePool, store: BlobStore, clock: Clock) -> Self {
         Self { pool, store, clock }
     }
 
-    /// Finds rows without blobs, and blobs without rows that are older than `age`. Changes nothing.
+    /// Finds rows without blobs, and blobs without rows that are older than `age`. Read-only.
     ///
     /// # Errors
-    /// The database or the store fails.
+    /// The database or the store failed.
     pub async fn check(&self, age: Duration) -> Result<Findings, SweepError> {
         const FOREIGN: &str = "\
 select holder, version from storage.blob_references where version is null or storage.blob_of(version) is null
@@ -111,7 +112,7 @@ order by holder";
         let mut missing: Vec<(BlobId, String)> = holders.into_iter().collect();
         missing.sort_unstable();
         for (blob, holder) in missing {
-            // Written since the list was made, or gone with its row.
+            // Check again: the blob may have been written since the listing, or the row deleted.
             if garbage::is_in_use(&self.pool, blob).await? && !self.store.exists(blob).await? {
                 findings.missing.push(Missing { holder, version: Some(blob.to_string()) });
             }
@@ -119,12 +120,12 @@ order by holder";
         Ok(())
     }
 
-    /// Deletes what no row refers to and is older than `age`: blobs, garbage whose time has come or not, and what dead writers
-    /// left. An upload that has been under way for longer than `age`, with a server that has not touched its intent in that
-    /// time, fails.
+    /// Deletes what no row refers to and is older than `age`: blobs, queued garbage whether due or not, and
+    /// remains of failed uploads. An upload in progress for longer than `age` fails if its server has not
+    /// sent a heartbeat within that time.
     ///
     /// # Errors
-    /// The database or the store fails; what was deleted stays deleted.
+    /// The database or the store failed; deletions are not undone.
     pub async fn collect(&self, age: Duration) -> Result<Collected, SweepError> {
         const GARBAGE: &str = "\
 select blob::text from storage.blob_garbage
@@ -157,18 +158,18 @@ where created_at <= now() - make_interval(secs => $1) order by blob limit 1000";
         Ok(collected)
     }
 
-    /// Whether a row, a writer or the garbage knows the blob.
+    /// Whether a row, a running upload or the garbage queue refers to the blob.
     async fn is_expected(&self, blob: BlobId) -> Result<bool, SessionError> {
         const IS_GARBAGE: &str = "select from storage.blob_garbage where blob = $1";
         Ok(garbage::is_in_use(&self.pool, blob).await?
             || !self.query(IS_GARBAGE, &[&blob.uuid()]).await?.is_empty())
     }
 
-    /// What rows say of the blobs whose names begin with these two digits.
+    /// Rows that refer to blobs whose names start with these two digits.
     async fn holders(&self, first: u8) -> Result<HashMap<BlobId, String>, SessionError> {
         const HOLDERS: &str = "\
 select version, holder from storage.blob_references where version ~>=~ $1 and version ~<~ $2";
-        // Between them lies what begins with the digits and goes on with one: `g` comes after `f`.
+        // The range of names with these digits followed by another hex digit: `g` sorts after `f`.
         let (from, to) = (format!("{first:02x}"), format!("{first:02x}g"));
         let mut holders = HashMap::new();
         for row in self.query(HOLDERS, &[&from, &to]).await? {

@@ -1,9 +1,10 @@
-//! What uploads buffer all together. A writer that has no room for a larger buffer takes small ones (a folder takes chunks of
-//! any size) or waits (the parts of an S3 upload have a least size). Clients share the room fairly: uploads of one, however
-//! many and however slow, leave room for those of others.
+//! Memory budget for upload buffers. A writer that gets no memory for a larger buffer uses small ones (a
+//! file accepts chunks of any size) or waits (parts of an S3 upload have a minimum size). The budget is
+//! shared fairly: however many or slow the uploads of one client are, they leave memory for those of others.
 //!
-//! No task waits for room while it holds room that only its own progress gives back: room is taken for a whole chunk,
-//! and a chunk that is full goes out without asking for more. So writers cannot wait for each other.
+//! No task waits for memory while holding memory that only its own progress would release: memory is
+//! acquired for a complete chunk, and a full chunk is written without acquiring more. Writers therefore
+//! cannot deadlock.
 
 use std::time::Duration;
 
@@ -11,21 +12,21 @@ use basalt_core::fair_share::{FairPermit, FairShare, Limits, WAITING_PER_IDENTIT
 use basalt_core::identity::Identity;
 use tokio::time::timeout;
 
-/// Buffers up to this size take no room: the number of requests is bounded, and so their sum.
+/// Buffers up to this size are not counted; the number of requests limits their sum.
 pub(super) const FREE_BYTES: usize = 64 * 1024;
-/// How long a writer waits.
+/// How long a writer waits for memory.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes of one permit.
+/// Bytes per permit.
 const UNIT: usize = 1024;
 
-/// Room for buffers.
+/// The budget.
 #[derive(Debug)]
 pub(super) struct Room {
     permits: FairShare,
     limit: usize,
 }
 
-/// Some of the room, until it is dropped.
+/// Acquired memory; released on drop.
 #[derive(Debug)]
 pub(super) struct Share {
     _permit: FairPermit,
@@ -39,7 +40,7 @@ impl Drop for Share {
 }
 
 impl Room {
-    /// Room for `bytes`.
+    /// A budget of `bytes`.
     pub(super) fn new(bytes: u64) -> Self {
         let limit = usize::try_from(bytes / UNIT as u64).unwrap_or(usize::MAX).max(1);
         metrics::gauge!("basalt_storage_buffer_bytes").set(0.0);
@@ -53,19 +54,19 @@ impl Room {
         Self { permits: FairShare::new(limits), limit }
     }
 
-    /// Takes room for `bytes`, if the client may have it now.
+    /// Acquires `bytes` if the client may have them now.
     pub(super) fn try_take(&self, client: Identity, bytes: usize) -> Option<Share> {
         let permit = self.permits.try_acquire_many(client, self.units(bytes))?;
         Some(share(permit, bytes))
     }
 
-    /// Takes room for `bytes`, and waits for it, in the client's turn. `None`: it took too long.
+    /// Acquires `bytes`, waiting for the client's turn. `None` if that takes too long.
     pub(super) async fn take(&self, client: Identity, bytes: usize) -> Option<Share> {
         let permit = self.permits.acquire_many(client, self.units(bytes));
         Some(share(timeout(PATIENCE, permit).await.ok()?.ok()?, bytes))
     }
 
-    /// A buffer that is larger than all the room takes all of it.
+    /// A buffer larger than the budget takes all of it.
     fn units(&self, bytes: usize) -> usize {
         bytes.div_ceil(UNIT).min(self.limit)
     }

@@ -1,4 +1,4 @@
-//! Blobs as objects of a bucket in an S3-compatible store.
+//! Blobs as objects in a bucket of an S3-compatible store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::sweeper::IncompleteUpload;
 use super::{BlobError, BlobId};
 use crate::config::S3Config;
 
-/// Parts of one blob on their way at once.
+/// Concurrent part uploads per blob.
 pub(super) const PARTS_IN_FLIGHT: usize = 3;
 /// The largest object that one request copies.
 pub(super) const LARGEST_COPY: u64 = 5 << 30;
@@ -28,27 +28,27 @@ const PART_BYTES: u64 = 8 << 20;
 /// An upload has no more parts than this.
 const MOST_PARTS: u64 = 10_000;
 
-/// How long the store may take until it is connected, and be silent afterwards. There is no limit for a whole request: that
-/// would be one for the speed.
+/// Time limits for connecting, and for silence afterwards. A request as a whole has no limit, because that
+/// would limit its speed.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
-/// How long a request that failed is tried again.
+/// How long a failed request is retried.
 const RETRY_LIMIT: Duration = Duration::from_secs(15);
 const RETRIES: usize = 4;
 
-/// The bucket.
+/// A bucket used as blob store.
 #[derive(Debug)]
 pub(super) struct Bucket {
     objects: Arc<AmazonS3>,
-    /// For the one request that [`AmazonS3`] has no call for.
+    /// For the one request [`AmazonS3`] has no method for.
     client: HttpClient,
-    /// The bucket's address.
+    /// URL of the bucket.
     url: String,
     region: String,
     part_bytes: usize,
 }
 
-/// The answer to a request for uploads that were not completed.
+/// Response to ListMultipartUploads.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Uploads {
@@ -65,7 +65,7 @@ struct Upload {
 }
 
 impl Bucket {
-    /// A client for it; nothing is sent.
+    /// Creates a client for the bucket; sends nothing.
     pub(super) fn open(config: &S3Config, max_file_size: u64) -> Result<Self, BlobError> {
         let S3Config { region, bucket, access_key_id, secret_access_key, force_path_style, .. } = config;
         let name = bucket.clone().unwrap_or_default();
@@ -89,7 +89,7 @@ impl Bucket {
             .with_region(region)
             .with_endpoint(endpoint)
             .with_virtual_hosted_style_request(!force_path_style)
-            // Under TLS nothing changes a body on its way, and its SHA-256 would cost more than the rest of the request.
+            // TLS already protects the body, and hashing it would cost more than the rest of the request.
             .with_unsigned_payload(!is_plain)
             .with_client_options(options)
             .with_retry(retry);
@@ -154,7 +154,7 @@ impl Bucket {
         }
     }
 
-    /// Lists a folder that is empty: that asks for the bucket, the credentials and the right to list.
+    /// Lists an empty folder, which checks bucket, credentials and the list permission.
     pub(super) async fn check(&self) -> Result<(), BlobError> {
         let listed = self.objects.list(Some(&Path::from("check"))).try_next().await;
         let _none = listed.map_err(|error| BlobError::general(&error))?;
@@ -162,7 +162,7 @@ impl Bucket {
     }
 }
 
-/// Where requests go: with the bucket in the host name, unless it is to be in the path.
+/// Base URL of requests, with the bucket in the host name unless it belongs in the path.
 fn endpoint(config: &S3Config, bucket: &str) -> Result<String, BlobError> {
     let own = config.endpoint.as_ref().map(|endpoint| endpoint.as_str().to_owned());
     let address = own.unwrap_or_else(|| format!("https://s3.{}.amazonaws.com", config.region));

@@ -1,6 +1,6 @@
-//! The sweeper: what writers left that died. Their intents become garbage, and with them what may be stored of their blobs.
-//! Resumable uploads that have expired go, their parts become garbage.
-//! Beginnings of blobs without any intent (a power cut took the intent's commit back, or a backup was restored) are removed here.
+//! Removes what failed uploads left behind. Abandoned intents become garbage, and their partial blobs with
+//! them. Expired resumable uploads are deleted; their parts become garbage. Partial blobs without an intent
+//! (the intent's commit was lost in a power failure, or a backup was restored) are removed directly.
 
 use std::time::Duration;
 
@@ -16,42 +16,42 @@ use super::intents::ABANDONED_AFTER;
 use super::{BlobError, BlobId, BlobStore};
 
 const INTERVAL: Duration = Duration::from_secs(3600);
-/// After a failure.
+/// Delay after a failure.
 const RETRY: Duration = Duration::from_secs(60);
 const STATEMENT_LIMIT: Duration = Duration::from_secs(30);
 
-/// Why a sweep ended early.
+/// Why a sweep failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
-    /// The database.
+    /// The database failed.
     #[error(transparent)]
     Database(#[from] SessionError),
-    /// The store.
+    /// The blob store failed.
     #[error(transparent)]
     Blobs(#[from] BlobError),
 }
 
-/// What a sweep did.
+/// Counts of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Intents that became garbage.
+    /// Abandoned intents turned into garbage.
     pub intents: u64,
-    /// Resumable uploads that had expired.
+    /// Expired resumable uploads.
     pub uploads: u64,
     /// Beginnings of blobs that were removed.
     pub beginnings: u64,
 }
 
-/// Begins of blobs: files that were not renamed yet, and uploads to S3 that were not completed.
+/// A partial blob: a file not renamed yet, or an S3 upload not completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IncompleteUpload {
     pub(super) blob: BlobId,
-    /// The file's suffix, or the upload's id.
+    /// Suffix of the file, or id of the S3 upload.
     pub(super) mark: String,
     pub(super) began_at: Timestamp,
 }
 
-/// Sweeps at once and every hour until `shutdown`.
+/// Sweeps immediately and then every hour until `shutdown`.
 pub(crate) async fn run(pool: ServicePool, store: BlobStore, clock: Clock, shutdown: CancellationToken) {
     loop {
         let pause = match sweep(&pool, &store, &clock, ABANDONED_AFTER).await {
@@ -74,10 +74,10 @@ pub(crate) async fn run(pool: ServicePool, store: BlobStore, clock: Clock, shutd
     }
 }
 
-/// Sweeps up what was left alone for `age`.
+/// Cleans up what has been inactive for `age`.
 ///
 /// # Errors
-/// The database or the store fails; what was swept stays swept.
+/// The database or the store failed; completed steps are not undone.
 pub async fn sweep(
     pool: &ServicePool,
     store: &BlobStore,

@@ -17,7 +17,7 @@ use crate::config::StorageConfig;
 
 const MEBIBYTE: usize = 1024 * 1024;
 
-/// Bytes that are nowhere the same.
+/// Bytes without repetition.
 fn body(length: usize) -> Bytes {
     let mut state = 0x9e37_79b9_u32;
     let next = || {
@@ -50,7 +50,7 @@ async fn get(store: &BlobStore, id: BlobId, range: Range<u64>) -> Result<Vec<u8>
     Ok(chunks.concat())
 }
 
-/// Every file below `dir`.
+/// All files below `dir`.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![dir.to_owned()];
@@ -175,7 +175,7 @@ async fn files_are_this_users_alone_and_a_check_leaves_none() {
     assert!(matches!(store.check().await, Err(BlobError::Failed(_))));
 }
 
-/// Unmounts when a test ends, however it ends.
+/// Unmounts when dropped, even if the test fails.
 struct Mounted(PathBuf);
 
 impl Drop for Mounted {
@@ -184,7 +184,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Needs root and the right to mount, which containers may lack.
+/// Requires root and the permission to mount, which containers may lack.
 #[tokio::test]
 async fn a_full_disk_is_told_and_nothing_is_left_on_it() {
     let disk = TempDir::new().unwrap();
@@ -216,7 +216,7 @@ async fn a_full_disk_is_told_and_nothing_is_left_on_it() {
         while file.write_all(&[0; 4096]).is_ok() {}
     };
     let failed = loop {
-        // The room of a removed file is free when its last write has ended.
+        // The space of a removed file is freed when its last write has ended.
         fill();
         let id = BlobId::random();
         let mut writer = store.writer(Identity::SERVER, id);
@@ -231,7 +231,7 @@ async fn a_full_disk_is_told_and_nothing_is_left_on_it() {
     assert!(matches!(store.check().await, Err(BlobError::Full(_))));
     assert_eq!(files(&dir), [] as [PathBuf; 0]);
     std::fs::remove_file(&filler).unwrap();
-    // Another test's program may hold the removed file open for the moment between fork and exec.
+    // A process forked by another test may hold the removed file open until exec.
     while std::fs::write(&filler, vec![0; MEBIBYTE]).is_err() {
         tokio::task::yield_now().await;
     }

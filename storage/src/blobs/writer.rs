@@ -1,5 +1,5 @@
-//! Writing a blob: small ones in one go, others in chunks, of which the next is filled while the one before it is
-//! written. The hash is computed on a blocking thread beside the write.
+//! Writes a blob: small ones in one request, others in chunks, of which one is filled while the previous one
+//! is written. The hash is computed concurrently on a blocking thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,48 +17,48 @@ use tokio_util::task::TaskTracker;
 use super::room::{FREE_BYTES, Share};
 use super::{BlobError, BlobId, BlobStore};
 
-/// How many bytes the hash may lag behind.
+/// How many bytes hashing may lag behind writing.
 const HASH_LAG: usize = 4 * 1024 * 1024;
-/// How long a writer that gave up takes to tell the store.
+/// Time limit for aborting an upload.
 const ABORT_LIMIT: Duration = Duration::from_secs(30);
 
-/// A blob that is being written. Dropped before [`BlobWriter::finish`] has returned, it leaves nothing, as far as the store
-/// can still be told; what it cannot be told, the sweeper finds by the blob's intent.
+/// A blob being written. If dropped before [`BlobWriter::finish`] has returned, the partial upload is
+/// aborted in the background; what cannot be aborted, the sweeper finds by the blob's intent.
 #[must_use = "nothing is stored before `finish`"]
 pub struct BlobWriter {
     store: BlobStore,
     client: Identity,
     id: BlobId,
     buffer: BytesMut,
-    /// What the buffer takes before it goes out.
+    /// Size at which the buffer is grown or sent.
     target: usize,
-    /// Room that the buffer holds.
+    /// Memory acquired for the buffer.
     shares: Vec<Share>,
-    /// Bytes that came in.
+    /// Bytes received.
     size: u64,
-    /// Bytes that the client has announced.
+    /// Length announced by the client.
     announced: Option<u64>,
     hash: Hash,
-    /// One for each chunk that may wait to be hashed.
+    /// One permit per chunk that may wait to be hashed.
     to_hash: Arc<Semaphore>,
-    /// Begun once there is more than one chunk.
+    /// Started with the second chunk.
     upload: Option<Box<dyn MultipartUpload>>,
     in_flight: JoinSet<Result<(), object_store::Error>>,
     /// An earlier call failed or was dropped: bytes are missing.
     is_broken: bool,
 }
 
-/// A blob that is stored.
+/// Result of writing a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Their MD5.
+    /// MD5 of the bytes.
     pub md5: [u8; 16],
 }
 
-/// The hash of what went out. It may lag behind, so that the disk works meanwhile: hashing is slower than writing, and at the
-/// end the disk has to be waited for anyway.
+/// Hash of the bytes sent so far. It may lag behind, because hashing is slower than writing and the end has
+/// to wait for the disk anyway.
 enum Hash {
     Unwanted,
     Idle(Md5),
@@ -75,7 +75,8 @@ impl Hash {
         }
     }
 
-    /// Takes `bytes` in after those that were given before, on a blocking thread where there are many; `held` goes with them.
+    /// Hashes `bytes` after the previous ones, on a blocking thread if they are many; `held` is dropped
+    /// afterwards.
     fn add<T: Send + Sync + 'static>(self, bytes: Bytes, held: T, tracker: &TaskTracker) -> Self {
         match self {
             Self::Unwanted => Self::Unwanted,
@@ -123,34 +124,34 @@ impl BlobWriter {
         }
     }
 
-    /// For a body with an announced length: no more room is taken than that needs. It is no limit.
+    /// Announces the length, so that no more memory is acquired than it needs. It is not a limit.
     pub fn expecting(mut self, bytes: u64) -> Self {
         self.announced = Some(bytes);
         self
     }
 
-    /// For bytes whose hash is not needed; [`Written::md5`] is that of no bytes then.
+    /// Skips hashing; [`Written::md5`] is then the hash of no bytes.
     pub(super) fn without_md5(mut self) -> Self {
         self.hash = Hash::Unwanted;
         self
     }
 
-    /// The blob's name.
+    /// Name of the blob.
     #[must_use]
     pub const fn id(&self) -> BlobId {
         self.id
     }
 
-    /// Bytes so far.
+    /// Bytes received so far.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// Takes more bytes; waits while there is no room for them.
+    /// Adds bytes; waits while there is no memory for them.
     ///
     /// # Errors
-    /// The store fails, or no room became free in time. The blob cannot be finished then.
+    /// The store failed, or no memory became available in time. The blob cannot be finished afterwards.
     pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), BlobError> {
         self.enter()?;
         while !bytes.is_empty() {
@@ -165,10 +166,10 @@ impl BlobWriter {
         Ok(())
     }
 
-    /// Makes the blob durable.
+    /// Completes the blob and makes it durable.
     ///
     /// # Errors
-    /// The store fails, as an earlier write may have.
+    /// The store failed, now or in an earlier write.
     pub async fn finish(mut self) -> Result<Written, BlobError> {
         self.enter()?;
         if self.upload.is_some() {
@@ -196,7 +197,7 @@ impl BlobWriter {
         Ok(Written { size: self.size, md5: hash.finalize().into() })
     }
 
-    /// Leaves nothing. Dropping does the same, in the background.
+    /// Removes the partial blob. Dropping the writer does the same in the background.
     pub async fn abort(mut self) {
         let Some(mut upload) = self.upload.take() else { return };
         self.in_flight.shutdown().await;
@@ -211,13 +212,13 @@ impl BlobWriter {
         BlobError::Failed(format!("an earlier write of blob {} failed", self.id))
     }
 
-    /// The buffer is full: makes it larger, where there is room, or sends it off.
+    /// Called with a full buffer: grows it if memory is available, otherwise sends it.
     async fn grow_or_send(&mut self) -> Result<(), BlobError> {
         let chunk = self.store.chunk_bytes();
         if self.target >= chunk {
             return self.send().await;
         }
-        // Where the client sent more than it has announced, its word counts no more.
+        // If the client sent more than announced, ignore the announced length.
         let sent = self.size - self.buffer.len() as u64;
         let rest = self.announced.map(|all| all.saturating_sub(sent));
         let rest = rest.and_then(|rest| usize::try_from(rest).ok()).unwrap_or(chunk);
@@ -238,7 +239,7 @@ impl BlobWriter {
         Ok(())
     }
 
-    /// Sends the buffer off, once there is a place among the chunks that are on their way.
+    /// Sends the buffer as a chunk, waiting until fewer chunks are in flight.
     async fn send(&mut self) -> Result<(), BlobError> {
         let chunk = std::mem::take(&mut self.buffer).freeze();
         let shares = Arc::new(std::mem::take(&mut self.shares));
@@ -273,7 +274,7 @@ impl BlobWriter {
 }
 
 impl BlobStore {
-    /// Begins a blob of several chunks.
+    /// Starts a multi-chunk blob.
     async fn begin(&self, id: BlobId) -> Result<Box<dyn MultipartUpload>, BlobError> {
         let objects = Arc::clone(&self.shared.objects);
         let path = id.path();

@@ -1,6 +1,6 @@
-//! POST `/bucket/{b}/empty` (storage.md §3.3). The rows go in slices, each a transaction of its own, in a task that goes on
-//! when the client has left. The answer says "queued", but comes when all is done: a server that dies before has promised
-//! nothing, and the next request goes on where it stopped. The bytes go later, with the garbage.
+//! POST `/bucket/{b}/empty` (storage.md §3.3). Rows are deleted in slices, one transaction each, in a task
+//! that continues when the client disconnects. The response says "queued" but is sent when everything is
+//! deleted; after a crash the next request continues. The garbage collector deletes the blobs later.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,15 +21,16 @@ use crate::operation::Operation;
 const MOST_OBJECTS: i64 = 200_000;
 /// Objects of one transaction.
 const SLICE: usize = 5_000;
-/// Time for one slice.
+/// Time limit of one slice.
 const SLICE_TIME: Duration = Duration::from_secs(60);
 
-/// The bucket and how many objects it has, up to one more than may be; and the time.
+/// Current time, and the number of objects, counted up to `MAX_OBJECTS + 1`.
 const EXAMINE: &str = "select now(), (select count(*) from \
      (select from storage.objects where bucket_id = $1 and created_at <= now() limit $2) as counted) \
      from storage.buckets where id = $1";
 
-/// Rows are locked by name, as deleting many does it: two that delete at once wait, and do not meet crosswise.
+/// Rows are locked in name order, as when deleting many: concurrent deletions wait for each other instead of
+/// deadlocking.
 const DELETE: &str = "with doomed as (\
      select id from storage.objects where bucket_id = $1 and created_at <= $2 \
      order by name collate \"C\" limit $3 for update\
@@ -37,7 +38,7 @@ const DELETE: &str = "with doomed as (\
      delete from storage.objects o using doomed where o.id = doomed.id returning o.id\
      ) select count(*) from gone";
 
-/// Deletes the objects that were created before now.
+/// Deletes the objects created before now.
 pub(super) async fn empty(
     storage: &Arc<Storage>,
     parts: &Parts,
@@ -75,7 +76,7 @@ async fn delete_all(
         if usize::try_from(count).unwrap_or_default() < SLICE {
             return Ok(());
         }
-        // What is left, the next request deletes.
+        // The next request deletes the rest.
         if storage.shutdown.is_cancelled() {
             return Err(StorageError::internal());
         }

@@ -13,7 +13,7 @@ use crate::operation::Operation;
 
 use super::row::{SHOWN, Shown};
 
-/// Lists the buckets that the caller may see.
+/// Lists the buckets visible to the caller.
 pub(super) async fn list(storage: &Storage, parts: &Parts) -> Result<Response, StorageError> {
     let caller = storage.callers.required_token(&parts.headers)?;
     let query = Query::parse(parts.uri.query());
@@ -23,7 +23,7 @@ pub(super) async fn list(storage: &Storage, parts: &Parts) -> Result<Response, S
     let column = fields.one_of("sortColumn", &["id", "name", "created_at", "updated_at"])?.unwrap_or("id");
     let order = fields.one_of("sortOrder", &["asc", "desc"])?.unwrap_or("asc");
     let search = fields.string("search")?.unwrap_or_default();
-    // No name holds one, and PostgreSQL takes none.
+    // PostgreSQL rejects NUL, and no name contains one.
     if search.contains('\0') {
         return Ok(axum::Json::<[(); 0]>([]).into_response());
     }

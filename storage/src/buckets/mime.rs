@@ -1,14 +1,16 @@
-//! Lists of the types that a bucket takes (storage.md §3.3, §3.4). Only what a client declares is judged.
+//! Allowed MIME types of buckets (storage.md §3.3, §3.4). Only the declared type is checked, not the
+//! content.
 
 use crate::error::StorageError;
 
-/// Longest entry.
+/// Maximum length of an entry.
 const MAX_ENTRY: usize = 1000;
 
-/// Checks the list of a bucket; empty entries are dropped.
+/// Validates a bucket's list; empty entries are dropped.
 ///
 /// # Errors
-/// `InvalidMimeType` of an entry that is neither `type/subtype`, perhaps with a charset, nor ends in `*`.
+/// `InvalidMimeType` for an entry that is neither `type/subtype`, optionally with a charset, nor ends with
+/// `*`.
 pub(super) fn check_list(entries: Vec<String>) -> Result<Vec<String>, StorageError> {
     let entries: Vec<String> = entries.into_iter().filter(|entry| !entry.is_empty()).collect();
     match entries.iter().find(|entry| !is_entry(entry)) {
@@ -37,13 +39,13 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_plain)
 }
 
-/// Whether a bucket takes a declared type. Without a list it takes everything.
+/// Checks a declared type against a bucket's list. Without a list everything is allowed.
 ///
-/// An entry without parameters stands for its type with any, in any case; `*` and `*/*` for all types. (Upstream takes
-/// parameters and case literally, and neither of the two for anything.)
+/// An entry without parameters matches its type with any parameters, ignoring case; `*` and `*/*` match
+/// every type. (Upstream compares parameters and case literally, and lets neither wildcard match anything.)
 ///
 /// # Errors
-/// `InvalidMimeType`: the list does not have it, or it is no type.
+/// `InvalidMimeType` if the list does not contain the type, or it is not a MIME type.
 pub(crate) fn check(allowed: Option<&[String]>, declared: &str) -> Result<(), StorageError> {
     let allowed = allowed.unwrap_or_default();
     if allowed.is_empty() {

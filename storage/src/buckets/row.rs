@@ -1,4 +1,4 @@
-//! A bucket's row, and how the API shows it.
+//! A row of `storage.buckets` and its JSON representation.
 
 use basalt_core::service::Deadline;
 use basalt_pg::session::Row;
@@ -11,16 +11,17 @@ use crate::database::{Batch, RequestSettings, Step};
 use crate::error::StorageError;
 use crate::operation::Operation;
 
-/// What decides about objects. Looked up as `service_role`: object routes need no right on buckets.
+/// Bucket settings that apply to objects. Read as `service_role`: object routes require no privileges on
+/// buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bucket {
-    /// Id, which paths name.
+    /// Id used in paths.
     pub(crate) id: String,
-    /// Whether everybody may read its objects.
+    /// Whether everyone may read its objects.
     pub(crate) is_public: bool,
-    /// Largest object, in bytes.
+    /// Maximum object size in bytes.
     pub(crate) file_size_limit: Option<u64>,
-    /// Types of objects.
+    /// Allowed MIME types.
     pub(crate) allowed_mime_types: Option<Vec<String>>,
 }
 
@@ -65,7 +66,7 @@ pub(super) const SHOWN: &str = "id, name, owner, public, file_size_limit, to_jso
      to_char(created_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), \
      to_char(updated_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), type";
 
-/// A bucket as the API shows it. An owner that is null is `""` there.
+/// A bucket as the API returns it. A null owner becomes `""`.
 #[derive(Debug, Serialize)]
 pub(super) struct Shown<'a> {
     id: &'a str,

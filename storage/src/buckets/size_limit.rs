@@ -1,4 +1,4 @@
-//! Size limits of buckets: numbers, and texts with a unit (storage.md §3.3).
+//! Size limits of buckets: numbers, or strings with a unit (storage.md §3.3).
 
 use crate::error::StorageError;
 use crate::json_body::{Fields, as_integer, as_string};
@@ -37,7 +37,7 @@ pub(super) fn read(fields: &Fields<'_>, most: u64) -> Result<Option<Option<u64>>
     if bytes > most { Err(StorageError::entity_too_large()) } else { Ok(Some(Some(bytes))) }
 }
 
-/// `1.5MB`: units are powers of 1000, and three digits count.
+/// Parses sizes like `1.5MB`: units are powers of 1000, rounded to three significant digits.
 fn with_unit(text: &str) -> Option<u64> {
     let text = text.to_ascii_lowercase();
     let units = [("gb", 1e9), ("mb", 1e6), ("kb", 1e3), ("b", 1.0)];
@@ -51,7 +51,7 @@ fn with_unit(text: &str) -> Option<u64> {
     if !is_number {
         return None;
     }
-    // With so many digits the text is the number's exact value, so that it tells ties from what is nearly one.
+    // At this precision the text is the number's exact value, which distinguishes a tie from a near-tie.
     let number = number.parse::<f64>().ok().filter(|number| number.is_finite()).unwrap_or(f64::MAX);
     let exact = format!("{number:.60e}");
     let (digits, exponent) = exact.split_once('e')?;

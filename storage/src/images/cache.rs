@@ -1,6 +1,7 @@
-//! Variants that were made, as files of a folder of this server's own: `render/` in `storage.dir`, whichever store has the
-//! blobs. A variant's name holds the version of its object, so that nothing here ever becomes wrong, only unused; what was
-//! unused longest goes when the folder is full. Files outlive the server, and any of them may vanish at any time.
+//! Cache of rendered variants as files of this server: `render/` in `storage.dir`, whichever store holds the
+//! blobs. A variant's name contains its object's version, so entries never become stale, only unused; the
+//! least recently used are removed when the cache is full. Files survive restarts, and any of them may
+//! disappear at any time.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,36 +22,36 @@ use super::transform::Variant;
 use crate::blobs::BlobId;
 use basalt_images::Output;
 
-/// What all variants may take.
+/// Maximum size of the cache.
 const LIMIT_BYTES: u64 = 1024 * 1024 * 1024;
 /// Files up to this size are read at once; larger ones as the client takes them.
 const WHOLE_BYTES: u64 = 256 * 1024;
 /// Goes into every name: another number makes all kept variants unused. Raise it when the same request gives other bytes.
 const REVISION: &str = "2";
 
-/// The name of a variant: what it is made of and how.
+/// Name of a variant: source and transformation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    /// Of the source's version: the variants of one source share a folder.
+    /// Hash of the source's version; variants of one source share a folder.
     source: [u8; 16],
     variant: [u8; 16],
 }
 
 impl Key {
-    /// Of the source of this version, transformed in a way that `how` tells.
+    /// Key of the source with this version, transformed as described by `how`.
     pub(super) fn new(version: BlobId, how: &str) -> Self {
         let version = version.to_string();
         let version = version.as_str();
         Self { source: hash(&[version]), variant: hash(&[REVISION, version, how]) }
     }
 
-    /// The ETag of the variant, with its quotes.
+    /// ETag of the variant, with quotes.
     pub(crate) fn etag(&self) -> String {
         format!("\"{}\"", hex(&self.variant))
     }
 }
 
-/// The first half of SHA-256. No part holds a NUL: one is a UUID, the others are ours.
+/// First half of SHA-256. The parts contain no NUL: they are UUIDs and texts of ours.
 fn hash(parts: &[&str]) -> [u8; 16] {
     let found = digest(&SHA256, parts.join("\0").as_bytes());
     let mut half = [0; 16];
@@ -60,21 +61,21 @@ fn hash(parts: &[&str]) -> [u8; 16] {
 
 fn hex(bytes: &[u8; 16]) -> String {
     bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _written = write!(text, "{byte:02x}");
         text
     })
 }
 
 fn from_hex(text: &str) -> Option<[u8; 16]> {
-    // Of 32 lower-case digits only: every other name is not ours.
+    // Exactly 32 lower-case digits; files with other names are not ours.
     if text.len() != 32 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
         return None;
     }
     u128::from_str_radix(text, 16).ok().map(u128::to_be_bytes)
 }
 
-/// A kept variant.
+/// A cached variant.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) format: Output,
@@ -82,21 +83,21 @@ pub(crate) struct Kept {
     pub(crate) content: Content,
 }
 
-/// The bytes of a variant.
+/// Content of a variant.
 #[derive(Debug)]
 pub(crate) enum Content {
     Bytes(Bytes),
-    /// Too many to hold for a slow client.
+    /// Streamed, to avoid holding a large file in memory for a slow client.
     File(File),
 }
 
-/// The folder, and what is in it.
+/// The cache and its index.
 #[derive(Debug)]
 pub(super) struct Cache {
     dir: PathBuf,
     limit: u64,
     bytes: Gauge,
-    /// Read from the folder when it is first needed.
+    /// Read from the folder on first use.
     index: OnceCell<Mutex<Index>>,
 }
 
@@ -113,7 +114,7 @@ struct Entry {
 }
 
 impl Cache {
-    /// In this folder, which is made when it is needed.
+    /// Uses this folder, which is created when needed.
     pub(super) fn new(dir: PathBuf) -> Self {
         Self::with_limit(dir, LIMIT_BYTES)
     }
@@ -154,7 +155,7 @@ impl Cache {
         Some(Kept { format, size, content })
     }
 
-    /// Keeps a variant. Blocks; only after [`Cache::get`] of the same key.
+    /// Adds a variant. Blocking. [`Cache::get`] must have been called before.
     pub(super) fn put(&self, key: &Key, variant: &Variant) {
         let size = metrics::length(variant.bytes.len());
         // One that would push out most others is made anew.
@@ -168,7 +169,7 @@ impl Cache {
         {
             let mut index = lock(index);
             index.bytes += size;
-            // The same file, if two requests made it.
+            // Two requests may have rendered the same variant.
             if let Some(before) = index.entries.put(*key, entry) {
                 index.bytes -= before.size;
             }
@@ -185,7 +186,8 @@ impl Cache {
         }
     }
 
-    /// Written under another name first: a reader sees whole files only, even after a power failure.
+    /// Writes under a temporary name first, so that readers never see a partial file, even after a power
+    /// failure.
     fn write(&self, key: &Key, variant: &Variant) -> io::Result<()> {
         let path = self.path(key, variant.format);
         let unfinished = path.with_extension(Uuid::new_v4().to_string());
@@ -203,7 +205,7 @@ impl Cache {
         renamed
     }
 
-    /// Drops all variants of an object's version. Blocks.
+    /// Removes all variants of an object version. Blocking.
     pub(super) fn purge(&self, version: BlobId) {
         let source = hash(&[&version.to_string()]);
         let Ok(files) = fs::read_dir(self.folder(&source)) else { return };
@@ -217,7 +219,7 @@ impl Cache {
         }
     }
 
-    /// Drops all variants. Blocks.
+    /// Removes all variants. Blocking.
     pub(super) fn purge_all(&self) {
         if let Some(index) = self.index.get() {
             let mut index = lock(index);
@@ -264,19 +266,19 @@ impl Cache {
     }
 }
 
-/// Held for a look-up, never while a file is read or written.
+/// Held briefly, never while a file is read or written.
 fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
     index.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A variant's part of its key, and its format, from the name of its file.
+/// Variant hash and format from a file name.
 fn parse(name: &str) -> Option<([u8; 16], Output)> {
     let (variant, extension) = name.split_once('.')?;
     let format = Output::ALL.into_iter().find(|format| format.extension() == extension)?;
     Some((from_hex(variant)?, format))
 }
 
-/// What is in the folder, oldest first. What a server that died left unfinished is removed.
+/// Entries of the folder, oldest first. Removes unfinished files of a crashed server.
 fn scan(dir: &Path) -> Vec<(i64, Key, Entry)> {
     let mut found = Vec::new();
     let list = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
@@ -297,7 +299,7 @@ fn scan(dir: &Path) -> Vec<(i64, Key, Entry)> {
     found
 }
 
-/// A file that stays takes room until the next start finds it; nothing else depends on it.
+/// If removal fails, the file occupies space until the next start; nothing else depends on it.
 fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound

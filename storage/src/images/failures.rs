@@ -1,5 +1,5 @@
-//! Sources that cannot be decoded: each costs one attempt, for any number of requests and sizes. Sources that are being
-//! decoded: concurrent requests cost one attempt as well.
+//! Tracks decoding attempts. A source that cannot be decoded costs one attempt, whatever the number of
+//! requests and sizes, and concurrent requests for a source share one attempt.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -11,10 +11,10 @@ use tokio::sync::watch;
 use crate::blobs::BlobId;
 use basalt_images::TransformError;
 
-/// How many failed sources are remembered: about 200 KiB.
+/// Number of failed sources kept: about 200 KiB.
 const MAX_FAILED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
-/// Attempts at sources. Cheap to clone.
+/// Decoding attempts of this server. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Attempts {
     state: Arc<Mutex<State>>,
@@ -22,23 +22,23 @@ pub(super) struct Attempts {
 
 #[derive(Debug)]
 struct State {
-    /// A source is a version of an object, whose bytes never change.
+    /// Keyed by object version, whose bytes never change.
     failed: LruCache<BlobId, TransformError>,
     running: HashMap<BlobId, watch::Receiver<()>>,
 }
 
-/// What an attempt at a source may do.
+/// What a request has to do about a source.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// Make the attempt.
+    /// Decode it.
     Attempt(Attempt),
-    /// Wait until this attempt of another request ends, then begin again.
+    /// Wait for another request's attempt to end, then try again.
     Wait(RunningAttempt),
-    /// Nothing: it failed before.
+    /// Nothing: an earlier attempt failed.
     Failed(TransformError),
 }
 
-/// The right to decode a source, until it is dropped.
+/// The exclusive right to decode a source, until dropped.
 #[derive(Debug)]
 pub(super) struct Attempt {
     attempts: Attempts,
@@ -46,7 +46,7 @@ pub(super) struct Attempt {
     _ends: watch::Sender<()>,
 }
 
-/// An attempt of another request.
+/// An attempt by another request.
 #[derive(Debug)]
 pub(super) struct RunningAttempt(watch::Receiver<()>);
 
@@ -56,12 +56,12 @@ impl Attempts {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Why every variant of `source` fails, if that is known.
+    /// The known error of `source`, if decoding failed before.
     pub(super) fn failure(&self, source: BlobId) -> Option<TransformError> {
         self.lock().failed.get(&source).copied()
     }
 
-    /// Begins an attempt at `source`, unless it failed before or another request makes one.
+    /// Starts an attempt unless one failed before or is running.
     pub(super) fn begin(&self, source: BlobId) -> Turn {
         let mut state = self.lock();
         if let Some(failure) = state.failed.get(&source) {
@@ -81,7 +81,7 @@ impl Attempts {
 }
 
 impl Attempt {
-    /// Remembers that the source cannot be decoded.
+    /// Records that the source cannot be decoded.
     pub(super) fn fail(&self, error: TransformError) {
         self.attempts.lock().failed.put(self.source, error);
     }
@@ -94,9 +94,9 @@ impl Drop for Attempt {
 }
 
 impl RunningAttempt {
-    /// Waits until it has ended.
+    /// Waits until the attempt has ended.
     pub(super) async fn ended(mut self) {
-        // The sender sends nothing; it is dropped.
+        // Nothing is ever sent; the receiver fails when the sender is dropped.
         let _dropped = self.0.changed().await;
     }
 }

@@ -1,11 +1,11 @@
-//! Which part of an image becomes the variant, and how large that is. Pure arithmetic: nothing is ever enlarged.
+//! Computes which part of an image becomes the variant, and its size. Pure; never enlarges.
 
 use basalt_images::Area;
 use image::metadata::Orientation;
 
 use super::parameters::{Anchor, Parameters, Resize};
 
-/// What to make of a source: this part of it, in this size.
+/// The source area to use, and the size to scale it to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Plan {
     pub(super) part: Area,
@@ -14,7 +14,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// For an image of this size, as a viewer sees it: turned by its orientation.
+    /// Plans for an image of this displayed size, after applying its orientation.
     pub(super) fn new((width, height): (u32, u32), wanted: &Parameters) -> Self {
         let (w, h) = (f64::from(width), f64::from(height));
         let whole = Area { left: 0.0, top: 0.0, width: w, height: h };
@@ -28,7 +28,7 @@ impl Plan {
         };
         let (across, down) = match ratios {
             (None, None) => return scaled(1.0),
-            // The ratio is kept.
+            // Keep the aspect ratio.
             (Some(scale), None) | (None, Some(scale)) => return scaled(scale),
             (Some(across), Some(down)) => (across, down),
         };
@@ -39,7 +39,7 @@ impl Plan {
             }
             Resize::Cover => {
                 let scale = across.max(down).min(1.0);
-                // An image that is too small for the box is only cut.
+                // An image smaller than the box is cropped, not scaled.
                 let (part_width, part_height) = ((w * across / scale).min(w), (h * down / scale).min(h));
                 let (left, top) = match wanted.anchor() {
                     Anchor::Edge(x, y) => ((w - part_width) * x, (h - part_height) * y),
@@ -60,7 +60,7 @@ impl Plan {
     /// The same for the image as it is stored, so that only the small result has to be turned.
     pub(super) fn before(self, orientation: Orientation, (width, height): (u32, u32)) -> Self {
         let Area { left, top, width: w, height: h } = self.part;
-        // What lies behind the part, which is before it in an image that is turned or mirrored.
+        // Distances to the opposite edges, for rotated or mirrored images.
         let (right, bottom) = (f64::from(width) - left - w, f64::from(height) - top - h);
         let upright = |left, top| Self { part: Area { left, top, width: w, height: h }, ..self };
         let lying = |left, top| Self {
@@ -125,7 +125,7 @@ mod tests {
             ((400, 200), "width=100&height=1000&resize=fill", (100, 200)),
             ((400, 200), "width=1000&height=1000", (400, 200)),
             ((400, 200), "width=100&height=300", (100, 200)),
-            // Nothing vanishes.
+            // No dimension becomes 0.
             ((4000, 1), "width=10", (10, 1)),
             ((3, 1000), "width=1&height=1", (1, 1)),
         ] {

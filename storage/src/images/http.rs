@@ -24,7 +24,7 @@ use crate::url_token::DownloadToken;
 
 const TRANSFORMATIONS: HeaderName = HeaderName::from_static("x-transformations");
 const SVG: &str = "image/svg+xml";
-/// Bytes of a kept variant that are read at once.
+/// Bytes per read of a cached variant.
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Answers a request to `/render/…`.
@@ -59,7 +59,7 @@ async fn public(storage: &Storage, at: &ObjectPath, parts: &Parts) -> Result<Res
     answer(storage, &lookup, parts, &wanted, None).await
 }
 
-/// Policies judge the caller even where the bucket is public.
+/// Policies apply to the caller even if the bucket is public.
 async fn authenticated(storage: &Storage, at: &ObjectPath, parts: &Parts) -> Result<Response, StorageError> {
     let wanted = of_query(storage, parts)?;
     let caller = storage.callers.required_token(&parts.headers)?;
@@ -71,7 +71,7 @@ async fn authenticated(storage: &Storage, at: &ObjectPath, parts: &Parts) -> Res
     answer(storage, &lookup, parts, &wanted, None).await
 }
 
-/// The token says what is made of the image; the query has no say.
+/// The token determines the transformation; the query is ignored.
 async fn signed(storage: &Storage, at: &ObjectPath, parts: &Parts) -> Result<Response, StorageError> {
     let query = Query::parse(parts.uri.query());
     let fields = query.fields();
@@ -124,7 +124,7 @@ async fn transformed(
     wanted: &Parameters,
     signed: Option<&DownloadToken>,
 ) -> Result<Response, StorageError> {
-    // Rows may be made by SQL, without any bytes.
+    // Rows created in SQL may have no blob.
     let (blob, size) = object.blob().ok_or_else(StorageError::no_such_key)?;
     let source = Source { blob, size };
     let wants_webp = wanted.wants_webp(accept(&parts.headers).as_deref());
@@ -148,7 +148,7 @@ async fn transformed(
     };
     let headers = response.headers_mut();
     describe(headers, object, signed, parts.uri.query());
-    // What differs from the original; a variant has no parts.
+    // Remove headers that do not apply: a variant has its own type and supports no ranges.
     headers.remove(ACCEPT_RANGES);
     headers.remove(CONTENT_TYPE);
     if let Some(content_type) = content_type {
@@ -160,7 +160,7 @@ async fn transformed(
     Ok(response)
 }
 
-/// Drawings of vectors have every size.
+/// Vector images need no scaling.
 fn is_svg(object: &StoredObject) -> bool {
     let media = object.metadata.mime_type.as_deref().unwrap_or_default();
     media.split(';').next().is_some_and(|media| media.trim().eq_ignore_ascii_case(SVG))
@@ -185,7 +185,7 @@ async fn as_it_is(
     Ok(response)
 }
 
-/// All of it, as one list.
+/// All `Accept` headers joined to one list.
 fn accept(headers: &HeaderMap) -> Option<String> {
     let ranges: Vec<&str> =
         headers.get_all(ACCEPT).iter().filter_map(|ranges| ranges.to_str().ok()).collect();

@@ -1,10 +1,10 @@
-//! Names and labels of the metrics about images.
+//! Metrics of image transformations.
 
 use std::time::Duration;
 
 pub(super) use ::metrics::Gauge;
 
-/// Images that are being made or wait for it, of `limit` that may.
+/// Gauge of images in progress or queued; `limit` is the most allowed.
 pub(super) fn images(limit: usize) -> Gauge {
     metrics::gauge!("basalt_storage_images_limit").set(count(u64::try_from(limit).unwrap_or(u64::MAX)));
     let in_use = metrics::gauge!("basalt_storage_images");
@@ -17,7 +17,7 @@ pub(super) fn made(took: Duration) {
     metrics::histogram!("basalt_storage_image_seconds").record(took);
 }
 
-/// What the kept variants take, of `limit` that they may.
+/// Gauge of the cache's size; `limit` is the most allowed.
 pub(super) fn cache_bytes(limit: u64) -> Gauge {
     metrics::gauge!("basalt_storage_image_cache_bytes_limit").set(count(limit));
     metrics::gauge!("basalt_storage_image_cache_bytes")

@@ -1,19 +1,20 @@
-//! What a request asks of an image: from a query, or from the token of a signed URL (storage.md §3.12, §3.14).
+//! Parameters of an image transformation, from a query or the token of a signed URL (storage.md §3.12,
+//! §3.14).
 
 use std::fmt::Write as _;
 
 use crate::error::StorageError;
 use crate::json_body::Fields;
 
-/// How the image fills the box of width and height. The names are the API's; [`Resize::processor_name`] is what
-/// `x-transformations` calls them.
+/// How the image is fitted into the requested size. The names are the API's; [`Resize::processor_name`] is
+/// the name in `x-transformations`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resize {
-    /// Fills the box and cuts off what is over.
+    /// Covers the box; the rest is cropped.
     Cover,
-    /// Lies within the box.
+    /// Fits within the box.
     Contain,
-    /// Takes on the box's shape.
+    /// Stretches to the box.
     Fill,
 }
 
@@ -30,13 +31,13 @@ impl Resize {
     }
 }
 
-/// The format that is asked for.
+/// Requested output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// The source's own.
+    /// The source's format.
     Origin,
     WebP,
-    /// AVIF. We write WebP instead, which every client of AVIF reads (decision 0060).
+    /// AVIF. WebP is written instead, which every client of AVIF supports (decision 0060).
     Avif,
 }
 
@@ -45,16 +46,17 @@ impl Format {
         [("origin", Self::Origin), ("webp", Self::WebP), ("avif", Self::Avif)];
 }
 
-/// Which part of the image stays when [`Resize::Cover`] cuts: a point of it, from 0 to 1 in each direction.
+/// Which part of the image is kept when [`Resize::Cover`] crops: a point with coordinates from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Anchor {
-    /// The same share of the cut lies before and behind: 0 keeps the first edge, 1 the last.
+    /// Fraction of the cropped area on the near side: 0 keeps the first edge, 1 the last.
     Edge(f64, f64),
-    /// This point of the image comes as near to the middle as the image's edges allow.
+    /// Keeps this point as close to the centre as the image's edges allow.
     Focus(f64, f64),
 }
 
-/// The names of [`Anchor::Edge`]. `sm` asks for the part that matters, which we do not look for: the middle.
+/// Names of [`Anchor::Edge`]. `sm` ("smart") requests the most relevant part, which is not supported: the
+/// centre is used.
 const EDGES: [(&str, f64, f64); 10] = [
     ("no", 0.5, 0.0),
     ("so", 0.5, 1.0),
@@ -69,7 +71,7 @@ const EDGES: [(&str, f64, f64); 10] = [
 ];
 const FOCUS: &str = "fp";
 
-/// What a request asks for. `None` is what it does not say.
+/// Requested parameters; `None` if absent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Parameters {
     pub(crate) width: Option<u32>,
@@ -78,15 +80,15 @@ pub(crate) struct Parameters {
     /// 20 to 100.
     pub(crate) quality: Option<u8>,
     pub(crate) format: Option<Format>,
-    /// With the name that it came by.
+    /// The anchor with its name.
     gravity: Option<(&'static str, Anchor)>,
 }
 
 impl Parameters {
-    /// Reads a query, or the member `transform` of the body that asks for a signed URL. Sizes are cut to `max_size`.
+    /// Parses a query, or the member `transform` of a sign request. Sizes are limited to `max_size`.
     ///
     /// # Errors
-    /// A value that is not allowed, in the validator's words.
+    /// A value is invalid; the error has the validator's text.
     pub(crate) fn read(fields: &Fields<'_>, max_size: u32) -> Result<Self, StorageError> {
         let width = size(fields.integer("width", 0..)?, max_size);
         let height = size(fields.integer("height", 0..)?, max_size);
@@ -145,7 +147,7 @@ impl Parameters {
         self.format.map(|format| name_of(&Format::NAMES, format))
     }
 
-    /// The response header `x-transformations`: what was asked, by the names of upstream's processor.
+    /// The response header `x-transformations`, with the parameter names of upstream's processor.
     pub(crate) fn header(&self) -> String {
         let mut text = Parts::default();
         if let Some(height) = self.height {
@@ -173,13 +175,13 @@ impl Parameters {
         text.0
     }
 
-    /// Where the image is cut.
+    /// Where the image is cropped.
     pub(crate) fn anchor(&self) -> Anchor {
         self.gravity.map_or(Anchor::Edge(0.5, 0.5), |(_, anchor)| anchor)
     }
 
-    /// Whether WebP is written, for a client with this `Accept` header. Otherwise the source's format is kept where we can
-    /// write it.
+    /// Whether WebP is written for a client with this `Accept` header. Otherwise the source's format is kept
+    /// if it can be written.
     pub(crate) fn wants_webp(&self, accept: Option<&str>) -> bool {
         match self.format {
             Some(Format::WebP | Format::Avif) => true,
@@ -189,14 +191,14 @@ impl Parameters {
     }
 }
 
-/// `name:value,name:value`.
+/// Builds `name:value,name:value`.
 #[derive(Default)]
 struct Parts(String);
 
 impl Parts {
     fn add(&mut self, name: &str, value: impl std::fmt::Display) {
         let comma = if self.0.is_empty() { "" } else { "," };
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _written = write!(self.0, "{comma}{name}:{value}");
     }
 }
@@ -209,7 +211,7 @@ fn name_of<T: Copy + PartialEq>(names: &[(&'static str, T)], wanted: T) -> &'sta
     names.iter().find(|(_, value)| *value == wanted).map_or("", |(name, _)| name)
 }
 
-/// 0 is none; no more than `max`.
+/// 0 means absent; limited to `max`.
 fn size(number: Option<i64>, max: u32) -> Option<u32> {
     number.filter(|number| *number > 0).map(|number| u32::try_from(number).unwrap_or(max).min(max))
 }

@@ -1,9 +1,10 @@
-//! Where images are made: on threads that block, as many as half of the cores, so that a burst of images leaves requests
-//! cores of their own. While others wait, a free thread goes to the client that has the fewest; a client that has too many
-//! requests waiting is refused.
+//! Runs transformations on half as many blocking threads as there are cores, so that a burst of images
+//! leaves processors for requests. While requests wait, a free thread goes to the client using the fewest; a
+//! client with too many waiting requests is rejected.
 //!
-//! A request holds a [`QueueSlot`] from its wait on, and a permit from the moment it reads the source. A client that leaves
-//! before its image is begun costs nothing more; an image that has begun is made to its end, and kept for the next request.
+//! A request holds a [`QueueSlot`] while waiting, and a permit from reading the source on. If the client
+//! disconnects before the transformation starts, nothing more is done; once started it is completed and
+//! cached for the next request.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use tokio_util::task::TaskTracker;
 
 use super::metrics::{self, Gauge};
 
-/// How many clients may fill their queues before the next request of any client is refused.
+/// Number of full client queues after which requests of every client are rejected.
 const FULL_QUEUES: usize = 16;
 
-/// Why there is no image.
+/// Why a transformation did not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PoolError {
     /// As many requests as may wait are waiting already.
@@ -30,7 +31,7 @@ pub(super) enum PoolError {
     Panicked,
 }
 
-/// The threads and the queues before them.
+/// The threads and their queue.
 #[derive(Debug)]
 pub(super) struct Pool {
     admitted: Arc<Semaphore>,
@@ -40,7 +41,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// With room for `queue` requests of each client that wait. `tracker` knows of what runs.
+    /// Allows `queue` waiting requests per client. `tracker` tracks the running tasks.
     pub(super) fn new(queue: usize, tracker: TaskTracker) -> Self {
         let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
         Self::with_threads((cores / 2).max(1), queue, tracker)
@@ -48,7 +49,7 @@ impl Pool {
 
     fn with_threads(threads: usize, queue: usize, tracker: TaskTracker) -> Self {
         let limit = threads.saturating_add(queue.saturating_mul(FULL_QUEUES));
-        // An image takes seconds at most: a newcomer is served soon without threads that are kept free for it.
+        // Transformations take seconds at most, so new clients get a thread soon without reserved ones.
         let limits = Limits {
             permits: threads,
             waiting_per_identity: queue,
@@ -63,23 +64,23 @@ impl Pool {
         }
     }
 
-    /// A place in the queue of a client.
+    /// Takes a slot in the client's queue.
     ///
     /// # Errors
-    /// There is none.
+    /// The server-wide limit is reached.
     pub(super) fn slot(&self, client: Identity) -> Result<QueueSlot<'_>, PoolError> {
         let admitted = Arc::clone(&self.admitted).try_acquire_owned().map_err(|_| PoolError::Full)?;
         Ok(QueueSlot { pool: self, client, counted: Counted::new(admitted, self.in_use.clone()) })
     }
 
-    /// Work with files, which does not take long.
+    /// Runs short file operations on a blocking thread.
     pub(super) async fn blocking(&self, work: impl FnOnce() + Send + 'static) {
-        // A panic is in the log.
+        // A panic is logged.
         let _done = self.tracker.spawn_blocking(work).await;
     }
 }
 
-/// A place in the queue of a client.
+/// A slot in a client's queue.
 #[derive(Debug)]
 pub(super) struct QueueSlot<'a> {
     pool: &'a Pool,
@@ -96,10 +97,10 @@ impl QueueSlot<'_> {
         self.pool.threads.acquire(self.client).await.map_err(|_| PoolError::Full)
     }
 
-    /// Does the work, to its end even if its caller has left.
+    /// Runs the work, to completion even if the caller is dropped.
     ///
     /// # Errors
-    /// It panicked.
+    /// The work panicked.
     pub(super) async fn run<T: Send + 'static>(
         self,
         permit: FairPermit,
@@ -117,7 +118,7 @@ impl QueueSlot<'_> {
     }
 }
 
-/// A permit that the gauge counts.
+/// A permit counted by the gauge.
 #[derive(Debug)]
 struct Counted {
     in_use: Gauge,
@@ -163,12 +164,12 @@ mod tests {
         let others = pool.slot(other).unwrap();
         let mut others = Box::pin(others.permit());
         assert!(tokio::time::timeout(Duration::from_millis(10), &mut others).await.is_err());
-        // A client that leaves gives its place back.
+        // A client that disconnects frees its slot.
         drop(waits);
         let mut waits = Box::pin(third.permit());
         assert!(tokio::time::timeout(Duration::from_millis(10), &mut waits).await.is_err());
         assert_eq!(first.run(permit, || 1).await, Ok(1));
-        // The other client asked later and has no thread.
+        // The other client requested a thread later, but holds none.
         let permit = others.await.unwrap();
         assert!(tokio::time::timeout(Duration::from_millis(10), &mut waits).await.is_err());
         drop(permit);
@@ -188,7 +189,7 @@ mod tests {
             finished.recv().unwrap();
             tell.send(()).unwrap();
         });
-        // The client leaves.
+        // The client disconnects.
         assert!(tokio::time::timeout(Duration::from_millis(10), work).await.is_err());
         begun.recv().unwrap();
         assert_eq!(pool.slot(client("b")).err(), Some(PoolError::Full));

@@ -1,7 +1,8 @@
-//! From the bytes of an image to the bytes of its variant. Pure, and long: callers run it on a thread of its own.
+//! Transforms image bytes to the bytes of a variant. Pure and CPU-bound; callers run it on a separate
+//! thread.
 //!
-//! Memory: the source, then its pixels (see [`basalt_images`]), then beside them what the first direction of the resize
-//! leaves, which is small.
+//! Peak memory: the source file, then its pixels (see [`basalt_images`]), then additionally the small
+//! intermediate image of the first resize pass.
 
 use basalt_images::{
     Area, Decoded, Head, Output, TransformError, WEBP_MAX_SIDE, divide_alpha, encode, format_of,
@@ -13,20 +14,20 @@ use image::{DynamicImage, ImageFormat};
 use super::geometry::{Plan, is_lying};
 use super::parameters::Parameters;
 
-/// What can be done to an image in upstream's default quality.
+/// Upstream's default quality.
 const QUALITY: u8 = 80;
 
-/// An image as it is asked for.
+/// An encoded variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Variant {
     pub(crate) format: Output,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Makes the variant of `source`, which may have `max_pixels`.
+/// Renders a variant of `source`, which may have at most `max_pixels`.
 ///
 /// # Errors
-/// The source cannot be read, or is too large.
+/// The source cannot be decoded, or is too large.
 pub(crate) fn transform(
     mut source: Vec<u8>,
     wanted: &Parameters,
@@ -64,11 +65,11 @@ fn resize(
     }
     let has_alpha = source.color().has_alpha();
     if has_alpha {
-        // In place: the resizer would make a copy of the whole source.
+        // In place: the resizer would copy the complete source.
         multiply_alpha(&mut source)?;
     }
-    // One direction after the other, and first the one that leaves less: of a long strip, the resizer alone would keep
-    // as much as the source takes.
+    // Resize one axis at a time, starting with the one that leaves fewer pixels: for a long strip the
+    // resizer alone would need as much memory as the source.
     let Area { left, top, width: across, height: down } = plan.part;
     let is_down_first = u64::from(width) * u64::from(plan.height) < u64::from(plan.width) * u64::from(height);
     let (between, first, second) = if is_down_first {
@@ -87,7 +88,7 @@ fn resize(
     Ok(smaller)
 }
 
-/// What is written: WebP, else the source's format, unless no browser shows it.
+/// Output format: WebP if accepted, otherwise the source's format unless browsers cannot display it.
 fn output(source: ImageFormat, wants_webp: bool, image: &DynamicImage) -> Output {
     let fits_webp = image.width().max(image.height()) <= WEBP_MAX_SIDE;
     if fits_webp && (wants_webp || source == ImageFormat::WebP) {

@@ -10,24 +10,24 @@ use jiff::fmt::rfc2822::DateTimePrinter;
 use jiff::fmt::strtime;
 use jiff::tz::Offset;
 
-/// The forms of a date that RFC 9110 wants understood.
+/// Date formats that RFC 9110 requires.
 const DATE_FORMS: [&str; 3] =
     ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
 
-/// What the client's copy is compared with.
+/// Properties of the stored object that conditions compare with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Validators<'a> {
-    /// With its quotes.
+    /// With quotes.
     pub(crate) e_tag: Option<&'a str>,
-    /// When the bytes were written; compared by the second, which is what a date in a header tells.
+    /// When the bytes were written; compared with a resolution of one second, like header dates.
     pub(crate) last_modified: Option<Timestamp>,
 }
 
-/// Whether the client has it already: 304.
+/// Whether the client's copy is current: 304.
 pub(crate) fn is_unmodified(headers: &HeaderMap, validators: Validators<'_>) -> bool {
     let mut tags = headers.get_all(IF_NONE_MATCH).iter().peekable();
     if tags.peek().is_some() {
-        // `If-None-Match` decides where both come.
+        // `If-None-Match` takes precedence.
         return tags.any(|tags| names_tag(tags.as_bytes(), validators.e_tag));
     }
     let since = headers.get(IF_MODIFIED_SINCE).and_then(parse_date);
@@ -37,27 +37,28 @@ pub(crate) fn is_unmodified(headers: &HeaderMap, validators: Validators<'_>) -> 
     }
 }
 
-/// Whether a list of tags is `*` or has this one. Weak ones count: they were made weak on the way, and the bytes are ours.
+/// Whether a list of tags is `*` or contains this tag. Weak comparison: intermediaries may weaken tags of
+/// unchanged bytes.
 fn names_tag(list: &[u8], e_tag: Option<&str>) -> bool {
     if list.trim_ascii() == b"*" {
         return true;
     }
     let Some(e_tag) = e_tag else { return false };
-    // Ours hold no comma and no quote but those around them.
+    // Our tags contain neither commas nor quotes, except the enclosing ones.
     list.split(|byte| *byte == b',').any(|tag| {
         let tag = tag.trim_ascii();
         tag.strip_prefix(b"W/").unwrap_or(tag) == e_tag.as_bytes()
     })
 }
 
-/// A range that the object does not have, or that is malformed: 416.
+/// The requested range does not exist or is malformed: 416.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoSuchRange;
 
-/// The part of `size` bytes that is asked for; `None` for all of them.
+/// The requested part of `size` bytes; `None` for all of them.
 ///
 /// # Errors
-/// There is no such part.
+/// The range cannot be satisfied.
 pub(crate) fn range(
     headers: &HeaderMap,
     size: u64,
@@ -66,7 +67,7 @@ pub(crate) fn range(
     let mut wanted = headers.get_all(RANGE).iter();
     let Some(first) = wanted.next() else { return Ok(None) };
     if headers.get(IF_RANGE).is_some_and(|condition| !is_same(condition, validators)) {
-        // The client's part is of something else: it gets the whole.
+        // The client's copy is of another version: send the complete object.
         return Ok(None);
     }
     if wanted.next().is_some() {
@@ -75,7 +76,7 @@ pub(crate) fn range(
     first.to_str().ok().and_then(|text| parse_range(text, size)).map(Some).ok_or(NoSuchRange)
 }
 
-/// `If-Range`: one strong tag or the very date.
+/// Evaluates `If-Range`: a strong tag or an exact date.
 fn is_same(condition: &HeaderValue, validators: Validators<'_>) -> bool {
     let tag = condition.as_bytes().trim_ascii();
     if tag.starts_with(b"\"") || tag.starts_with(b"W/") {
@@ -85,7 +86,7 @@ fn is_same(condition: &HeaderValue, validators: Validators<'_>) -> bool {
     date.is_some() && date == validators.last_modified.map(Timestamp::as_second)
 }
 
-/// One range of bytes: `bytes=a-b`, `bytes=a-`, `bytes=-n`.
+/// Parses one byte range: `bytes=a-b`, `bytes=a-`, `bytes=-n`.
 fn parse_range(text: &str, size: u64) -> Option<Range<u64>> {
     let (unit, range) = text.split_once('=')?;
     let (first, last) = range.trim().split_once('-')?;
@@ -99,7 +100,7 @@ fn parse_range(text: &str, size: u64) -> Option<Range<u64>> {
     (unit.trim().eq_ignore_ascii_case("bytes") && !range.is_empty()).then_some(range)
 }
 
-/// Digits; `Some(None)` for none of them. More than fits is the most there is.
+/// Parses digits; `Some(None)` if empty. Saturates at the maximum.
 fn number(digits: &str) -> Option<Option<u64>> {
     if digits.is_empty() {
         return Some(None);
@@ -108,7 +109,7 @@ fn number(digits: &str) -> Option<Option<u64>> {
     are_digits.then(|| Some(digits.parse().unwrap_or(u64::MAX)))
 }
 
-/// Reads a date of a header.
+/// Parses a header date.
 fn parse_date(value: &HeaderValue) -> Option<Timestamp> {
     let text = value.to_str().ok()?.trim();
     let date: DateTime =
@@ -116,7 +117,7 @@ fn parse_date(value: &HeaderValue) -> Option<Timestamp> {
     Offset::UTC.to_timestamp(date).ok()
 }
 
-/// Writes a date for a header, without its part of a second.
+/// Formats a header date, truncated to seconds.
 pub(crate) fn http_date(time: Timestamp) -> Option<HeaderValue> {
     let second = Timestamp::from_second(time.as_second()).ok()?;
     let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&second).ok()?;

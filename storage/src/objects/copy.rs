@@ -1,4 +1,4 @@
-//! Copying an object (storage.md §3.10): the bytes too, so that each blob is one object's.
+//! Copies an object (storage.md §3.10), including its bytes, so that every blob belongs to one object.
 
 use std::sync::Arc;
 
@@ -24,27 +24,27 @@ use crate::json_body::{EmptyBody, Fields, JsonBody};
 use crate::names;
 use crate::operation::Operation;
 
-/// What is copied where.
+/// A copy operation.
 #[derive(Debug, Clone)]
 pub(crate) struct Copy {
     /// The source.
     pub(crate) from: ObjectPath,
     /// The target.
     pub(crate) to: ObjectPath,
-    /// Whether the target may be there already.
+    /// Whether the target may already exist.
     pub(crate) upsert: bool,
-    /// What the copy has other than its source; all that is not said is the source's.
+    /// Metadata that differs from the source; `None` to copy all of it.
     pub(crate) changes: Option<Changes>,
 }
 
-/// What a copy has other than its source.
+/// Metadata of a copy that replaces the source's.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Changes {
     /// `Content-Type`.
     pub(crate) mime_type: Option<String>,
     /// `Cache-Control`.
     pub(crate) cache_control: Option<String>,
-    /// The user's metadata: the text of a JSON object, or null.
+    /// User metadata: the text of a JSON object; `None` for null.
     pub(crate) user_metadata: Option<String>,
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn copy(
     Ok(axum::Json(Copied { key, id: stored.id(), object: stored.shown() }).into_response())
 }
 
-/// Source and target of a copy or a move.
+/// Reads source and target of a copy or move.
 pub(super) fn paths(
     fields: &Fields<'_>,
     required: &[&str],
@@ -93,7 +93,7 @@ pub(super) fn paths(
     let from = ObjectPath { bucket: bucket.clone(), key: text("sourceKey")? };
     let to = ObjectPath { bucket: target.unwrap_or(bucket), key: text("destinationKey")? };
     names::check_key(&to.key)?;
-    // PostgreSQL takes no NUL: there is nothing of that name.
+    // PostgreSQL rejects NUL, so no such object exists.
     if from.to_string().contains('\0') {
         return Err(StorageError::no_such_key());
     }
@@ -120,17 +120,19 @@ fn changes(fields: &Fields<'_>, parts: &Parts) -> Result<Option<Changes>, Storag
     Ok(Some(Changes { mime_type, cache_control, user_metadata }))
 }
 
-/// An object whose bytes are to be copied.
+/// The source of a copy.
 struct Source {
     blob: BlobId,
     metadata: String,
     user_metadata: Option<String>,
 }
 
-/// Copies an object, as far as policies let the caller see the source and write the target. The copy is the caller's.
+/// Copies an object if policies allow the caller to see the source and write the target. The caller owns the
+/// copy.
 ///
 /// # Errors
-/// `InvalidKey`, `NoSuchKey`: the source; `AccessDenied`, `KeyAlreadyExists`, 404 `InvalidRequest`: the target.
+/// `InvalidKey` or `NoSuchKey` for the source; `AccessDenied`, `KeyAlreadyExists` or 404 `InvalidRequest`
+/// for the target.
 pub(crate) async fn copy_object(cx: &Context, copy: Copy) -> Result<StoredObject, StorageError> {
     names::check_key(&copy.to.key)?;
     let (source, intent) = begin(cx, &copy).await?;
@@ -143,7 +145,7 @@ pub(crate) async fn copy_object(cx: &Context, copy: Copy) -> Result<StoredObject
             upsert: copy.upsert,
             owner: cx.caller.subject.clone(),
             user_metadata: source.user_metadata,
-            // They are in the metadata.
+            // Included in the copied metadata.
             mime_type: String::new(),
             cache_control: String::new(),
             robots: None,
@@ -155,7 +157,7 @@ pub(crate) async fn copy_object(cx: &Context, copy: Copy) -> Result<StoredObject
     tracked(storage, work).await
 }
 
-/// Reads the source and asks about the target, as the caller; commits the intent if both are well.
+/// Reads the source and checks policies for the target, both as the caller; then commits the intent.
 async fn begin(cx: &Context, copy: &Copy) -> Result<(Source, intents::Intent), StorageError> {
     const SOURCE: &str = "\
 select version, (coalesce(metadata, '{}') || $3::jsonb)::text, user_metadata::text
@@ -176,7 +178,7 @@ from storage.objects s where s.bucket_id = $1 and s.name = $2";
     set("mimetype", changes.as_ref().and_then(|changes| changes.mime_type.as_deref()));
     set("cacheControl", changes.as_ref().and_then(|changes| changes.cache_control.as_deref()));
     let probe_patch = Value::Object(patch.clone()).to_string();
-    // When these bytes were written: a reader of the target has others.
+    // Time of the copy: it is a new blob.
     patch.insert("lastModified".to_owned(), iso(cx.storage.callers.clock.now()).into());
     let patch = Value::Object(patch).to_string();
     let user_metadata = changes.as_ref().and_then(|changes| changes.user_metadata.clone());
@@ -214,13 +216,13 @@ from storage.objects s where s.bucket_id = $1 and s.name = $2";
         Ok(found) => found,
         Err(error) => {
             if error.status().is_client_error() {
-                // Nothing was committed: there is no intent to take back.
+                // The transaction was rolled back, so there is no intent to discard.
                 intent.done();
             }
             return Err(error);
         }
     };
-    // Rows may be made by SQL, without any bytes.
+    // Rows created in SQL may have no blob.
     let blob = version.as_deref().and_then(BlobId::parse).ok_or_else(StorageError::no_such_key)?;
     Ok((Source { blob, metadata, user_metadata }, intent))
 }

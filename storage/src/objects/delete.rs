@@ -1,4 +1,4 @@
-//! Deleting objects (storage.md §3.11): rows only. A trigger leaves their blobs to the garbage.
+//! Deletes objects (storage.md §3.11). Only rows are deleted; a trigger queues their blobs as garbage.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,15 +41,15 @@ pub(super) async fn one(
     Ok(axum::Json(json!({"message": "Successfully deleted"})).into_response())
 }
 
-/// Deletes an object, if policies let the caller see and delete it.
+/// Deletes an object if policies allow the caller to see and delete it.
 ///
 /// # Errors
-/// `NoSuchKey`; `AccessDenied`: policies hide or keep it.
+/// `NoSuchKey`; `AccessDenied` if policies forbid deleting it.
 pub(crate) async fn delete_one(cx: &Context, at: &ObjectPath) -> Result<(), StorageError> {
     const HOLD: &str = "select id from storage.objects where bucket_id = $1 and name = $2 for update";
     const DELETE: &str = "delete from storage.objects where bucket_id = $1 and name = $2 returning id";
 
-    // PostgreSQL takes no NUL, and neither does a name.
+    // Neither PostgreSQL nor an object name accepts NUL.
     if at.to_string().contains('\0') {
         return Err(StorageError::no_such_key());
     }
@@ -89,11 +89,11 @@ pub(super) async fn many(
     Ok(axum::Json(shown).into_response())
 }
 
-/// Deletes those of the objects that there are and that policies let the caller see and delete; they are the answer, as rows of
-/// [`row::shown_columns`].
+/// Deletes those objects that exist and that policies allow the caller to see and delete. Returns them as
+/// rows of [`row::object_columns`].
 ///
 /// # Errors
-/// The database fails; earlier transactions stay.
+/// A database error; earlier transactions stay committed.
 pub(crate) async fn delete_many(
     cx: &Context,
     bucket: &str,
@@ -105,7 +105,8 @@ pub(crate) async fn delete_many(
         row::shown_columns!()
     );
 
-    // PostgreSQL takes no NUL, and neither does a name. Sorted: two requests for the same rows meet in the same order.
+    // Neither PostgreSQL nor a name accepts NUL. Sorted, so that concurrent requests lock rows in the same
+    // order.
     let keys: BTreeSet<String> = keys.into_iter().filter(|key| !key.contains('\0')).collect();
     let keys: Vec<String> = keys.into_iter().collect();
     let mut deleted = Vec::new();

@@ -1,5 +1,6 @@
-//! GET and HEAD of objects (storage.md §3.6). Everything but the bytes comes from the row, so what is not modified, has no
-//! such part or is a HEAD never touches the store; and the database's connection is free before the first byte flows.
+//! GET and HEAD of objects (storage.md §3.6). Everything except the bytes comes from the row, so 304, 416
+//! and HEAD do not access the blob store, and the database connection is released before the first byte is
+//! sent.
 
 use std::ops::Range;
 
@@ -28,9 +29,10 @@ use crate::operation::Operation;
 use crate::url_token::DownloadToken;
 
 const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
-/// Type of an object whose row names none.
+/// Content type of an object whose row has none.
 const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");
-/// What `filename*` percent-encodes: everything but the `attr-char` of RFC 8187. `encodeURIComponent` leaves `'()*` as well.
+/// Characters percent-encoded in `filename*`: all but the `attr-char` of RFC 8187. `encodeURIComponent` does
+/// not encode `'()*` either.
 const EXTENDED_VALUE: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'!')
     .remove(b'#')
@@ -70,10 +72,7 @@ pub(crate) async fn download(
     answer(&lookup, parts, None).await
 }
 
-/// GET, HEAD `/object/sign/{b}/{key}?token=`: the token is all that is asked for.
-///
-/// # Errors
-/// The answer.
+/// GET, HEAD `/object/sign/{b}/{key}?token=`: authorised by the token alone.
 pub(crate) async fn download_signed(
     storage: &Storage,
     at: &ObjectPath,
@@ -91,11 +90,8 @@ pub(crate) async fn download_signed(
     answer(&lookup, parts, Some(&token)).await
 }
 
-/// What a token says of the path of a signed URL. Clients encode such an address once more (`encodeURI`), so that what had to
-/// be encoded in it (`?`) arrives encoded twice; the token knows what was meant.
-///
-/// # Errors
-/// The token's refusal.
+/// Verifies the token for the path of a signed URL. Clients encode the URL again (`encodeURI`), so characters that had to be
+/// encoded (`?`) may arrive double-encoded; the token tells which path was meant.
 pub(crate) fn signed_path<T>(
     at: &ObjectPath,
     verify: impl Fn(&str) -> Result<T, StorageError>,
@@ -154,8 +150,8 @@ async fn whole_or_part(
     Ok(response)
 }
 
-/// The bytes as a body. A store that fails at once is an error rather than an answer that breaks off; and what is one chunk
-/// goes out with the head, in one write.
+/// Builds the body. The first chunk is read here, so that a store that fails immediately causes an error
+/// response instead of a broken one, and an object of one chunk is sent together with the headers.
 pub(crate) async fn body(mut bytes: BlobStream, length: u64) -> Result<Body, BlobError> {
     let Some(first) = bytes.try_next().await? else { return Ok(Body::empty()) };
     if first.len() as u64 == length {
@@ -165,7 +161,7 @@ pub(crate) async fn body(mut bytes: BlobStream, length: u64) -> Result<Body, Blo
     Ok(Body::from_stream(stream::once(async { Ok(first) }).chain(rest)))
 }
 
-/// What the row tells.
+/// Sets the headers that describe the object.
 pub(crate) fn describe(
     headers: &mut HeaderMap,
     object: &StoredObject,
@@ -196,7 +192,7 @@ pub(crate) fn describe(
     }
 }
 
-/// The stored type, but never a page: it would speak for the origin that the API is at.
+/// The stored type, except HTML: it would run with the API's origin.
 pub(crate) fn content_type(stored: Option<&str>) -> HeaderValue {
     match stored {
         Some(stored) if stored.to_ascii_lowercase().contains("text/html") => {
@@ -207,8 +203,8 @@ pub(crate) fn content_type(stored: Option<&str>) -> HeaderValue {
     }
 }
 
-/// `Content-Disposition` for `?download` and `?download=name`: a quoted string for old clients, and the whole name as in
-/// RFC 8187 for the others (RFC 6266, appendix D).
+/// `Content-Disposition` for `?download` and `?download=name`: a quoted string for old clients and the exact
+/// name as in RFC 8187 (RFC 6266, appendix D).
 pub(crate) fn disposition(query: Option<&str>) -> Option<String> {
     let query = Query::parse(query);
     let name = query.fields().string("download").ok()??;
@@ -227,7 +223,7 @@ pub(crate) fn disposition(query: Option<&str>) -> Option<String> {
     Some(format!("attachment; filename=\"{quoted}\"; filename*=UTF-8''{extended}"))
 }
 
-/// Rows may hold what no header can; then there is none.
+/// Sets a header unless the value, which may come from any row, is not a valid header value.
 pub(crate) fn insert(headers: &mut HeaderMap, name: HeaderName, value: impl AsRef<[u8]>) {
     if let Ok(value) = HeaderValue::from_bytes(value.as_ref()) {
         headers.insert(name, value);

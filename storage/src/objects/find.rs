@@ -1,4 +1,4 @@
-//! Looking an object up: its bucket as `service_role`, the object as the reader may see it, in one round trip
+//! Reads an object's row: the bucket as `service_role`, the object as its reader, in one round trip
 //! (storage.md §3.6, §4.6).
 
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::database::{RequestSettings, Rows, Step};
 use crate::error::StorageError;
 use crate::operation::Operation;
 
-/// The columns of [`StoredObject`]; `$3` asks for the user's metadata, which may be large.
+/// Columns of [`StoredObject`]; `$3` selects the user metadata, which may be large.
 macro_rules! object_columns {
     () => {
         "o.id, o.version, o.metadata::text, case when $3::boolean then o.user_metadata::text end, \
@@ -27,7 +27,7 @@ macro_rules! object_columns {
     };
 }
 
-/// The bucket, and its object where no policy is asked about it: in a public bucket, or for everybody (`$4`).
+/// The bucket, and the object if no policy applies: in a public bucket, or for the server (`$4`).
 const BUCKET: &str = concat!(
     "select coalesce(b.public, false), ",
     object_columns!(),
@@ -35,19 +35,19 @@ const BUCKET: &str = concat!(
      left join storage.objects o on o.bucket_id = b.id and o.name = $2 and (b.public or $4::boolean) \
      where b.id = $1"
 );
-/// The object, where policies show it.
+/// The object, if visible under policies.
 const OBJECT: &str = concat!(
     "select null, ",
     object_columns!(),
     " from storage.objects o where o.bucket_id = $1 and o.name = $2"
 );
 
-/// Who reads, and what policies have to say about it.
+/// Who reads an object, and whether policies apply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reader<'a> {
-    /// No caller: public buckets only.
+    /// Anonymous: public buckets only.
     Public,
-    /// A caller, whom policies judge unless the bucket is public.
+    /// A caller; policies apply unless the bucket is public.
     Caller(&'a Caller),
     /// A caller, whom policies judge in public buckets too.
     JudgedCaller(&'a Caller),
@@ -55,7 +55,7 @@ pub(crate) enum Reader<'a> {
     Service,
 }
 
-/// A look-up of one object.
+/// A lookup of one object.
 #[derive(Clone)]
 pub(crate) struct Lookup<'a> {
     storage: &'a Storage,
@@ -67,43 +67,43 @@ pub(crate) struct Lookup<'a> {
     deadline: Deadline,
 }
 
-/// An object whose bytes are about to flow.
+/// An object whose bytes are ready to be streamed.
 pub(crate) struct Opened {
-    /// As it is now.
+    /// The object's current row.
     pub(crate) object: StoredObject,
-    /// Number of its bytes.
+    /// Size of the object.
     pub(crate) size: u64,
-    /// Those that were asked for; `None` for all of them.
+    /// The requested part; `None` for all bytes.
     pub(crate) part: Option<Range<u64>>,
-    /// These bytes.
+    /// The bytes of that part.
     pub(crate) bytes: BlobStream,
 }
 
-/// An object as its row has it.
+/// A row of `storage.objects`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StoredObject {
-    /// Its id, which stays what it is when the object is overwritten.
+    /// Id, which does not change when the object is overwritten.
     pub(crate) id: String,
-    /// Its version, which is its blob's id.
+    /// Version, equal to the id of its blob.
     pub(crate) version: Option<String>,
-    /// What the server knows of the bytes.
+    /// Metadata recorded by the server.
     pub(crate) metadata: ObjectMetadata,
-    /// What the user said of them: JSON.
+    /// User metadata as JSON.
     pub(crate) user_metadata: Option<String>,
     /// ISO 8601 with milliseconds.
     pub(crate) created_at: String,
-    /// As `created_at`.
+    /// Same format as `created_at`.
     pub(crate) updated_at: String,
 }
 
-/// `storage.objects.metadata`. Rows may come from elsewhere and lack any of it.
+/// `storage.objects.metadata`. Rows created elsewhere may lack any member.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct ObjectMetadata {
-    /// With its quotes.
+    /// With quotes.
     pub(crate) e_tag: Option<String>,
-    /// In bytes.
+    /// Size in bytes.
     pub(crate) size: Option<u64>,
-    /// `application/octet-stream` where the row has none.
+    /// Served as `application/octet-stream` if missing.
     pub(crate) mime_type: Option<String>,
     /// `Cache-Control`, as stored.
     pub(crate) cache_control: Option<String>,
@@ -119,7 +119,7 @@ impl ObjectMetadata {
         let text = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
         Self {
             e_tag: text("eTag"),
-            // Uploads of other tools may have stored a text.
+            // Other tools may have stored a string.
             size: members
                 .get("size")
                 .and_then(|size| size.as_u64().or_else(|| size.as_str().and_then(|size| size.parse().ok()))),
@@ -132,17 +132,17 @@ impl ObjectMetadata {
 }
 
 impl StoredObject {
-    /// Its bytes: where they are, and how many. `None` for a row that was made without.
+    /// Blob and size. `None` for a row created without bytes.
     pub(crate) fn blob(&self) -> Option<(BlobId, u64)> {
         Some((BlobId::parse(self.version.as_deref()?)?, self.metadata.size?))
     }
 
-    /// When its bytes were written, as far as the row knows.
+    /// When the bytes were written, as far as the row tells.
     pub(crate) fn last_modified(&self) -> Option<Timestamp> {
         self.metadata.last_modified.or_else(|| self.updated_at.parse().ok())
     }
 
-    /// What a client's copy is compared with.
+    /// Validators for conditional requests.
     pub(crate) fn validators(&self) -> Validators<'_> {
         Validators { e_tag: self.metadata.e_tag.as_deref(), last_modified: self.last_modified() }
     }
@@ -161,7 +161,7 @@ impl StoredObject {
 }
 
 impl<'a> Lookup<'a> {
-    /// Of the object at `at`, whose bucket's name was checked.
+    /// Looks up the object at `at`; the bucket name must be valid.
     pub(crate) const fn new(
         storage: &'a Storage,
         request: &'a RequestSettings,
@@ -173,19 +173,19 @@ impl<'a> Lookup<'a> {
         Self { storage, request, operation, reader, at, user_metadata: false, deadline }
     }
 
-    /// Reads [`StoredObject::user_metadata`] too.
+    /// Also reads [`StoredObject::user_metadata`].
     pub(crate) const fn with_user_metadata(self) -> Self {
         Self { user_metadata: true, ..self }
     }
 
-    /// The object, if the reader may read it.
+    /// Returns the object if the reader may read it.
     ///
     /// # Errors
-    /// `NoSuchBucket`: the bucket is not public, for [`Reader::Public`]. `NoSuchKey`: the object does not exist, or policies
-    /// hide it. Or the database fails.
+    /// `NoSuchBucket` if the bucket is not public, for [`Reader::Public`]; `NoSuchKey` if the object does
+    /// not exist or policies hide it; or a database error.
     pub(crate) async fn find(&self) -> Result<StoredObject, StorageError> {
         let ObjectPath { bucket, key } = self.at;
-        // PostgreSQL's text holds no NUL, and neither does a name.
+        // Neither PostgreSQL nor an object name accepts NUL.
         if bucket.contains('\0') || key.contains('\0') {
             return Err(StorageError::no_such_key());
         }
@@ -257,13 +257,13 @@ impl<'a> Lookup<'a> {
         Ok(Opened { object, size, part, bytes })
     }
 
-    /// The inner error: there are no such bytes.
+    /// The inner error means that the blob does not exist.
     async fn open_version(
         &self,
         object: &StoredObject,
         choose: impl Fn(&StoredObject, u64) -> Result<Option<Range<u64>>, StorageError>,
     ) -> Result<Result<(u64, Option<Range<u64>>, BlobStream), BlobError>, StorageError> {
-        // Rows may be made by SQL, without any bytes.
+        // Rows created in SQL may have no blob.
         let (blob, size) = object.blob().ok_or_else(StorageError::no_such_key)?;
         let part = choose(object, size)?;
         match self.storage.blobs.read(blob, part.clone().unwrap_or(0..size)).await {
@@ -285,7 +285,7 @@ fn chosen(
     if !is_public && matches!(reader, Reader::Public) {
         return Err(StorageError::no_such_bucket());
     }
-    // What the caller sees of a public bucket says nothing: policies may hide what its address shows.
+    // In a public bucket the caller's view is irrelevant: policies may hide what the public URL shows.
     let row = if is_public { found } else { object.map_or(found, |object| rows.first(object)) };
     row.and_then(StoredObject::of).ok_or_else(StorageError::no_such_key)
 }

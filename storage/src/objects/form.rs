@@ -1,5 +1,5 @@
-//! Multipart bodies: a file, and fields before and after it (storage.md §3.5). The parts are read as they come; only fields
-//! are kept.
+//! Multipart bodies: a file, and fields before and after it (storage.md §3.5). Parts are streamed; only
+//! fields are kept.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ const MOST_PARTS: usize = 100;
 const MOST_UNREAD: usize = 1024 * 1024;
 /// The parser takes all that it can get at once: after so much it gets nothing until it has used that.
 const PORTION: usize = 64 * 1024;
-/// Type of a part that is a file even without a file's name.
+/// Type of a part that is a file even without a file name.
 const OCTET_STREAM: &str = "application/octet-stream";
 
-/// A form that is being read.
+/// A form being parsed.
 pub(crate) struct Form {
     parts: Multipart<'static>,
-    /// Bytes that the parser took and did not hand out.
+    /// Bytes the parser has read but not returned yet.
     unread: Arc<AtomicUsize>,
     hold: Option<BodyLease>,
     fields: Vec<(String, String)>,
@@ -43,10 +43,10 @@ pub(crate) struct File {
 }
 
 impl Form {
-    /// A form in `body`. `hold` is the request's share of the server's memory.
+    /// Parses a form from `body`. `lease` accounts for the request's memory.
     ///
     /// # Errors
-    /// The type names no boundary.
+    /// The content type has no boundary.
     pub(crate) fn new(
         content_type: &str,
         body: Body,
@@ -74,16 +74,16 @@ impl Form {
     /// Reads up to the first file.
     ///
     /// # Errors
-    /// There is none; the form is malformed, has too many or too long fields, or breaks off.
+    /// There is no file; or the form is malformed, truncated, or has too many or too long fields.
     pub(crate) async fn file(&mut self) -> Result<File, StorageError> {
         let part = self.next_file().await?.ok_or_else(|| StorageError::bad_request("No content provided"))?;
         Ok(File { part, unread: Arc::clone(&self.unread) })
     }
 
-    /// Reads what is behind the file. Further files are ignored.
+    /// Reads the parts after the file. Further files are ignored.
     ///
     /// # Errors
-    /// As [`Form::file`].
+    /// As for [`Form::file`].
     pub(crate) async fn rest(&mut self) -> Result<(), StorageError> {
         while let Some(mut ignored) = self.next_file().await? {
             while ignored.chunk().await.map_err(|error| refusal(&error))?.is_some() {
@@ -93,17 +93,17 @@ impl Form {
         Ok(())
     }
 
-    /// The text of a field that came so far; of several of one name the first.
+    /// A field received so far; the first one if the name is repeated.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(found, _)| found == name).map(|(_, text)| text.as_str())
     }
 
-    /// The fields that came so far.
+    /// The fields received so far.
     pub(crate) fn fields(&self) -> &[(String, String)] {
         &self.fields
     }
 
-    /// The next part that is a file; fields are read on the way.
+    /// The next part that is a file; reads the fields before it.
     async fn next_file(&mut self) -> Result<Option<Field<'static>>, StorageError> {
         loop {
             let Some(part) = self.parts.next_field().await.map_err(|error| refusal(&error))? else {
@@ -150,7 +150,7 @@ impl File {
         Some(String::from_utf8_lossy(header.as_bytes()).into_owned())
     }
 
-    /// The name that the client gave it.
+    /// File name given by the client.
     pub(crate) fn name(&self) -> Option<&str> {
         self.part.file_name()
     }
@@ -186,12 +186,12 @@ fn refusal(error: &multer::Error) -> StorageError {
     })
 }
 
-/// The parser was given too much that it cannot use.
+/// The parser has read too much without making progress.
 #[derive(Debug, thiserror::Error)]
 #[error("a part's headers do not end")]
 struct TooMuch;
 
-/// A body for a parser that would else keep as much as the client can send.
+/// Limits how far the parser reads ahead; by itself it would buffer whatever the client sends.
 struct Bounded {
     body: BodyDataStream,
     unread: Arc<AtomicUsize>,
@@ -226,7 +226,7 @@ mod tests {
 
     const TYPE: &str = "multipart/form-data; boundary=xx";
 
-    /// A form whose body comes in pieces of `size`.
+    /// A form received in pieces of `size` bytes.
     fn form(body: impl Into<Vec<u8>>, size: usize) -> Form {
         let pieces: Vec<_> = body
             .into()
@@ -300,7 +300,7 @@ mod tests {
         assert!(Form::new("multipart/form-data", Body::empty(), None).is_err());
     }
 
-    /// The parser must not be ahead of who reads it by more than a portion.
+    /// The parser must not be ahead of its reader by more than a portion.
     #[tokio::test]
     async fn a_fast_client_is_not_read_ahead() {
         let given = Arc::new(AtomicUsize::new(0));

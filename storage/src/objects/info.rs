@@ -1,4 +1,4 @@
-//! GET of what is known of an object (storage.md §3.7). HEAD is that of a download.
+//! GET of an object's metadata (storage.md §3.7). HEAD is answered like HEAD of a download.
 
 use axum::response::{IntoResponse, Response};
 use http::Method;
@@ -55,7 +55,6 @@ pub(crate) async fn info(
 
 fn body(object: &StoredObject, at: &ObjectPath) -> Value {
     let StoredObject { id, version, metadata, user_metadata, created_at, updated_at } = object;
-    // It is JSON of PostgreSQL's.
     let user_metadata: Value =
         user_metadata.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     json!({

@@ -1,5 +1,5 @@
-//! POST `/object/list/{b}` and `/object/list-v2/{b}` (storage.md §3.8, §3.9). Order and folders are made in SQL, by the functions
-//! of `migrations/0005_listing.sql`.
+//! POST `/object/list/{b}` and `/object/list-v2/{b}` (storage.md §3.8, §3.9). Sorting and grouping into
+//! folders happens in SQL, in the functions of `migrations/0005_listing.sql`.
 
 use std::borrow::Cow;
 
@@ -21,12 +21,12 @@ use crate::json_body::{EmptyBody, Fields, JsonBody};
 use crate::names;
 use crate::operation::Operation;
 
-/// Entries of a page of v2.
+/// Most entries of a v2 page.
 const MAX_V2: i64 = 1000;
 
 const ORDERS: [&str; 2] = ["asc", "desc"];
 
-/// An entry of a list: an object, or a folder, which has a name only.
+/// An entry of a list: an object, or a folder, which only has a name.
 #[derive(Debug, Serialize)]
 struct Entry<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,7 +39,7 @@ struct Entry<'a> {
     metadata: Option<Value>,
 }
 
-/// The columns of [`Entry`], from rows that have the columns of `storage.objects`; `key` comes before.
+/// Columns of [`Entry`] after `key`, from rows with the columns of `storage.objects`.
 const COLUMNS: &str = "name, id, \
      to_char(updated_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), \
      to_char(created_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), \
@@ -66,7 +66,7 @@ async fn fields_of(parts: &Parts, body: axum::body::Body) -> Result<JsonBody, St
     JsonBody::receive(&parts.headers, body, parts.extensions.get::<BodyLease>(), EmptyBody::Refused).await
 }
 
-/// The member `sortBy`: column and direction.
+/// Reads the member `sortBy`: column and direction.
 fn sort_by(
     fields: &Fields<'_>,
     columns: &[&'static str],
@@ -77,10 +77,7 @@ fn sort_by(
     Ok((column, sort.one_of("order", &ORDERS)?.unwrap_or("asc")))
 }
 
-/// List v1: one level below a prefix, in any case.
-///
-/// # Errors
-/// The answer.
+/// List v1: one level below a prefix, ignoring case.
 pub(crate) async fn v1(storage: &Storage, bucket: &str, request: Request) -> Result<Response, StorageError> {
     const SEARCH: &str =
         "select null, {COLUMNS} from storage.search($1, $2, $3::integer, 1, $4::integer, $5, $6, $7)";
@@ -98,7 +95,7 @@ pub(crate) async fn v1(storage: &Storage, bucket: &str, request: Request) -> Res
     if !prefix.is_empty() && !prefix.ends_with('/') {
         prefix.push('/');
     }
-    // No name holds one, and PostgreSQL takes none.
+    // PostgreSQL rejects NUL, and no name contains one.
     if prefix.contains('\0') || search.contains('\0') {
         return Ok(axum::Json::<[(); 0]>([]).into_response());
     }
@@ -119,7 +116,7 @@ pub(crate) async fn v1(storage: &Storage, bucket: &str, request: Request) -> Res
     Ok(axum::Json(entries).into_response())
 }
 
-/// A page of v2.
+/// A page of list v2.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Page<'a> {
@@ -132,14 +129,14 @@ struct Page<'a> {
     objects: Vec<Entry<'a>>,
 }
 
-/// Where the next page begins, and its order, which the client cannot change on the way.
+/// Where the next page starts, with its sort order, which must not change between pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Cursor<'a> {
-    /// The last name; of a folder, with its slash. Empty on the first page.
+    /// Name of the last entry; of a folder with a trailing slash. Empty on the first page.
     last: Cow<'a, str>,
     column: &'static str,
     order: &'static str,
-    /// The last entry's time, to the microsecond, where times are sorted by.
+    /// Time of the last entry in microseconds, when sorting by time.
     after: Cow<'a, str>,
 }
 
@@ -181,10 +178,7 @@ impl Cursor<'_> {
     }
 }
 
-/// List v2: what is below a prefix, in this case, with folders or without.
-///
-/// # Errors
-/// The answer.
+/// List v2: entries below a prefix, case-sensitive, optionally grouped into folders.
 pub(crate) async fn v2(storage: &Storage, bucket: &str, request: Request) -> Result<Response, StorageError> {
     let (parts, body) = request.into_parts();
     let caller = storage.callers.required_token(&parts.headers)?;
@@ -225,7 +219,7 @@ pub(crate) async fn v2(storage: &Storage, bucket: &str, request: Request) -> Res
     Ok(axum::Json(page).into_response())
 }
 
-/// Adds the statement of a page: `key`, [`COLUMNS`], and the time that is sorted by.
+/// Adds the statement of a page, which returns `key`, [`COLUMNS`] and the time sorted by.
 fn add_page(
     batch: &mut Batch,
     bucket: &str,

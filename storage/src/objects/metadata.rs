@@ -1,5 +1,4 @@
-//! What is known of an object besides its bytes: what the server writes down, and what the user sends along
-//! (storage.md §3.5).
+//! Object metadata: what the server records, and what users supply (storage.md §3.5).
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -10,13 +9,13 @@ use serde_json::{Map, Value};
 
 use crate::error::StorageError;
 
-/// User metadata of uploads that bring none.
+/// User metadata of uploads without any.
 pub(crate) const NO_USER_METADATA: &str = "{}";
 
-/// Header with user metadata, in base64.
+/// Header with base64-encoded user metadata.
 const X_METADATA: &str = "x-metadata";
 
-/// As Node decodes: padding may be missing, bits that stand for nothing are dropped.
+/// Decodes like Node: padding is optional, trailing bits are ignored.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -24,7 +23,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// `storage.objects.metadata` of new bytes.
+/// `storage.objects.metadata` of an upload.
 #[derive(Debug)]
 pub(super) struct ObjectMetadata<'a> {
     /// With quotes.
@@ -69,10 +68,10 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// User metadata as they came. `None`: there are none, or they are no JSON, which is no error.
+/// Validates user metadata. `None` if the text is not JSON, which is not an error.
 ///
 /// # Errors
-/// They are JSON, but no object, or one that PostgreSQL cannot store.
+/// The JSON is not an object, or PostgreSQL cannot store it.
 pub(crate) fn user_metadata(json: &str) -> Result<Option<String>, StorageError> {
     let Ok(value) = serde_json::from_str::<Value>(json) else { return Ok(None) };
     if !value.is_object() || has_nul(&value) {
@@ -81,10 +80,10 @@ pub(crate) fn user_metadata(json: &str) -> Result<Option<String>, StorageError> 
     Ok(Some(json.to_owned()))
 }
 
-/// The user metadata of the header `x-metadata`.
+/// User metadata from the header `x-metadata`.
 ///
 /// # Errors
-/// As [`user_metadata`].
+/// As for [`user_metadata`].
 pub(crate) fn user_metadata_header(headers: &HeaderMap) -> Result<Option<String>, StorageError> {
     let Some(header) = headers.get(X_METADATA) else { return Ok(None) };
     let Ok(bytes) = BASE64.decode(header.as_bytes()) else { return Ok(None) };
@@ -100,7 +99,7 @@ fn has_nul(value: &Value) -> bool {
     }
 }
 
-/// Whether answers can carry the text as a header.
+/// Whether the text can be sent as a header value.
 pub(super) fn is_header_value(text: &str) -> bool {
     HeaderValue::from_bytes(text.as_bytes()).is_ok()
 }

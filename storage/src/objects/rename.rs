@@ -1,5 +1,5 @@
-//! Moving an object (storage.md §3.10): another name for the same bytes. The blob stays, and with it the row's version: a new
-//! one would want a copy of the bytes, and say nothing (decision 0059).
+//! Moves an object (storage.md §3.10): a new name for the same bytes. Blob and version stay, because a new
+//! version would require copying the bytes (decision 0059).
 
 use std::sync::Arc;
 
@@ -40,10 +40,11 @@ pub(super) async fn rename(
     Ok(axum::Json(json!({"message": "Successfully moved"})).into_response())
 }
 
-/// Moves an object, if policies let the caller see and update it. It becomes the caller's, if the caller has a name.
+/// Moves an object if policies allow the caller to see and update it. The caller becomes the owner, if it
+/// has a `sub`.
 ///
 /// # Errors
-/// `NoSuchKey`: the source; `KeyAlreadyExists`, 404 `InvalidRequest`: the target.
+/// `NoSuchKey` for the source; `KeyAlreadyExists` or 404 `InvalidRequest` for the target.
 async fn rename_object(cx: &Context, from: &ObjectPath, to: &ObjectPath) -> Result<(), StorageError> {
     const HOLD: &str = "select from storage.objects where bucket_id = $1 and name = $2 for update";
     const MOVE: &str = "\
@@ -62,11 +63,11 @@ where bucket_id = $1 and name = $2 returning id";
     ];
     let mut batch = cx.as_service();
     batch.set_lock_limit(LOCK_LIMIT);
-    // In one order for all, or two moves would wait for each other.
+    // In a fixed order, so that two moves cannot deadlock.
     let (first, second) = if from.to_string() <= to.to_string() { (from, to) } else { (to, from) };
     lock(&mut batch, first);
     lock(&mut batch, second);
-    // What policies are asked about must not change before it is moved.
+    // Locks the row between the policy check and the update.
     let _row = batch.query(HOLD, [from.bucket.as_str().into(), from.key.as_str().into()]);
     batch.savepoint();
     batch.act_as(&cx.caller);

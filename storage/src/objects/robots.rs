@@ -1,4 +1,4 @@
-//! `X-Robots-Tag` of an upload, which its downloads repeat (storage.md §3.5).
+//! `X-Robots-Tag` of an upload, which downloads repeat (storage.md §3.5).
 
 use http::HeaderMap;
 
@@ -18,7 +18,7 @@ pub(super) fn of(headers: &HeaderMap) -> Result<Option<String>, StorageError> {
     let mut rules = text.split(',').peekable();
     while let Some(rule) = rules.next() {
         let known = check(rule.trim(), true)?;
-        // A date may hold a comma: `Wed, 25 Jun 2025 15:00:00 GMT`.
+        // A date may contain a comma: `Wed, 25 Jun 2025 15:00:00 GMT`.
         let is_rest = |rest: &&str| rest.trim().starts_with(|first: char| first.is_ascii_digit());
         if known == Rule::Date && rules.peek().is_some_and(is_rest) {
             let _rest = rules.next();
@@ -33,7 +33,7 @@ enum Rule {
     Other,
 }
 
-/// Checks one rule; before it there may be the name of the robot that it is for.
+/// Validates one rule, optionally preceded by the name of a robot.
 fn check(rule: &str, may_have_robot: bool) -> Result<Rule, StorageError> {
     let unknown = || StorageError::invalid_robots_tag(&format!("unknown rule \"{rule}\""));
     let Some((name, value)) = rule.split_once(':') else {

@@ -1,5 +1,5 @@
-//! The routes of `/object/…` (storage.md §2). A word of a route may be the name of a bucket as well (§5.1): such a path has
-//! several route_candidates, the route's first.
+//! Routes of `/object/…` (storage.md §2). A keyword of a route may also be the name of a bucket (§5.1); such
+//! a path has several candidates, the route itself first.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::caller::Caller;
 use crate::error::StorageError;
 use crate::names;
 
-/// A bucket and a key, decoded, and not checked yet: who calls is looked at before.
+/// Bucket and key, decoded but not validated: authentication comes first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectPath {
     /// Id of the bucket.
@@ -24,28 +24,28 @@ pub(crate) struct ObjectPath {
 }
 
 impl fmt::Display for ObjectPath {
-    /// As the tokens of signed URLs have it.
+    /// The format used in tokens of signed URLs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.bucket, self.key)
     }
 }
 
-/// Which door of a bucket a reader comes through.
+/// How a download is authorised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AccessPath {
-    /// `/object/public/…`: public buckets, without any token.
+    /// `/object/public/…`: public buckets, without a token.
     Public,
-    /// `/object/authenticated/…`: a token is needed.
+    /// `/object/authenticated/…`: requires a token.
     Authenticated,
-    /// `/object/…`: a token counts where there is one.
+    /// `/object/…`: uses a token if present.
     Either,
 }
 
 impl AccessPath {
-    /// Who comes through it; `None` for a caller who may see public buckets only.
+    /// The caller; `None` if only public buckets are accessible.
     ///
     /// # Errors
-    /// There is no token where one is needed, or it is refused.
+    /// A required token is missing or invalid.
     pub(crate) fn caller(self, storage: &Storage, parts: &Parts) -> Result<Option<Caller>, StorageError> {
         match self {
             Self::Public => Ok(None),
@@ -91,7 +91,7 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    /// The bucket that the path names.
+    /// The bucket named in the path.
     pub(crate) fn bucket(&self) -> Option<&str> {
         match self {
             Self::Upload(at)
@@ -116,19 +116,20 @@ impl Route {
     }
 }
 
-/// What a request may mean: the first reading counts, unless its bucket does not exist and that of a later one does.
+/// Possible interpretations of a path. The first is used unless its bucket does not exist and the bucket of
+/// another does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RouteCandidates {
-    /// The route's own meaning.
+    /// The route's own interpretation.
     pub(crate) first: Route,
-    /// The meanings of the same path where a bucket is called like a word of the route.
+    /// Interpretations in which a bucket has the name of a keyword.
     pub(crate) others: Vec<Route>,
 }
 
-/// Finds the route of a path, from which the service's prefix is gone.
+/// Matches a path without the service's prefix.
 ///
 /// # Errors
-/// There is none, or the path has a broken escape.
+/// No route matches, or the percent-encoding is invalid.
 pub(crate) fn route_candidates(
     method: &Method,
     uri: &Uri,
@@ -175,8 +176,8 @@ pub(crate) fn route_candidates(
     Ok(RouteCandidates { first, others })
 }
 
-/// Whether this can only have been meant this way: JSON to a route that reads JSON, or a token to one that needs it.
-/// That spares such a request the question which buckets there are.
+/// Whether the interpretation is certain: JSON sent to a route that reads JSON, or a token to a route that
+/// requires one. Saves looking up buckets.
 fn is_certain(route: &Route, uri: &Uri, headers: &HeaderMap) -> bool {
     match route {
         Route::SignUpload(_) | Route::Sign(_) | Route::SignMany(_) | Route::List(_) | Route::ListV2(_) => {
@@ -201,7 +202,7 @@ fn is_certain(route: &Route, uri: &Uri, headers: &HeaderMap) -> bool {
     }
 }
 
-/// How the body of a request to `/object/…` comes.
+/// Whether the body of a request to `/object/…` is streamed.
 pub(crate) fn body_mode(request: &Request) -> BodyMode {
     let takes_bytes = route_candidates(request.method(), request.uri(), request.headers())
         .is_ok_and(|found| found.first.takes_bytes() || found.others.iter().any(Route::takes_bytes));
@@ -222,7 +223,7 @@ impl Found {
         self.add(rest, words, names::decode_object_path, |(bucket, key)| route(ObjectPath { bucket, key }))
     }
 
-    /// `{words}{b}/{key}` where the key may be empty, so that `upload("/")` gets `InvalidKey`.
+    /// Matches `{keywords}{b}/{key}` with a possibly empty key, so that `upload("/")` gets `InvalidKey`.
     fn upload(
         &mut self,
         rest: &str,
@@ -232,7 +233,7 @@ impl Found {
         self.add(rest, words, names::decode_upload_path, |(bucket, key)| route(ObjectPath { bucket, key }))
     }
 
-    /// `{words}{b}`.
+    /// Matches `{keywords}{b}`.
     fn bucket(
         &mut self,
         rest: &str,

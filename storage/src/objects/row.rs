@@ -1,4 +1,4 @@
-//! A row of `storage.objects`, and how answers show it whole (storage.md §3.10, §3.11).
+//! A row of `storage.objects` and its JSON representation (storage.md §3.10, §3.11).
 
 use basalt_pg::session::Row;
 use serde::Serialize;
@@ -16,10 +16,10 @@ macro_rules! shown_columns {
 }
 pub(super) use shown_columns;
 
-/// Which of the columns is the id.
+/// Index of the column `id`.
 pub(super) const ID: usize = 5;
 
-/// An object as the API shows it. An owner that is null is `""` there.
+/// An object as the API returns it. A null owner becomes `""`.
 #[derive(Debug, Serialize)]
 pub(super) struct Shown<'a> {
     name: Option<&'a str>,

@@ -1,4 +1,4 @@
-//! Signed URLs (storage.md §3.12): who may see an object now lets others see it for a while.
+//! Signed URLs (storage.md §3.12): a caller that may see an object grants temporary access to it.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,8 @@ use crate::json_body::{EmptyBody, Fields, JsonBody};
 use crate::names;
 use crate::operation::Operation;
 
-/// What a path cannot hold. All else stays as it is: clients encode the address themselves (storage.md §5.3).
+/// Characters a path cannot contain. Everything else stays as is: clients encode the URL themselves
+/// (storage.md §5.3).
 const RESERVED: &AsciiSet = &CONTROLS.add(b'?').add(b'#').add(b'%');
 const MOST_PATHS: usize = 1000;
 /// Of these names, those whose objects the caller may see.
@@ -98,7 +99,7 @@ async fn receive(parts: &Parts, body: Body) -> Result<JsonBody, StorageError> {
     JsonBody::receive(&parts.headers, body, parts.extensions.get::<BodyLease>(), EmptyBody::Refused).await
 }
 
-/// How the image is to be shown, for a URL of a transformed one.
+/// The transformation of the signed URL, if one is requested.
 fn transformation(storage: &Storage, fields: &Fields<'_>) -> Result<Option<Parameters>, StorageError> {
     let Some(transformation) = fields.object("transform")? else { return Ok(None) };
     let wanted = Parameters::read(&transformation, storage.config.images.max_size)?;
@@ -108,7 +109,7 @@ fn transformation(storage: &Storage, fields: &Fields<'_>) -> Result<Option<Param
     Ok(Some(wanted))
 }
 
-/// Seconds from now.
+/// Lifetime in seconds.
 fn expires_in(fields: &Fields<'_>) -> Result<u64, StorageError> {
     fields.require(&["expiresIn"])?;
     let seconds = fields.integer("expiresIn", 1..)?.unwrap_or(1);

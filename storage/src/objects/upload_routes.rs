@@ -1,4 +1,5 @@
-//! Uploads over HTTP: raw bodies and forms, by a user's token or by that of a signed URL (storage.md §3.5, §3.13).
+//! Upload routes: raw bodies and forms, authorised by a user's token or a signed URL (storage.md §3.5,
+//! §3.13).
 
 use std::sync::Arc;
 
@@ -25,11 +26,11 @@ use crate::error::StorageError;
 use crate::json_body::Query;
 use crate::operation::Operation;
 
-/// Whether an upload may replace an object.
+/// Whether the upload may replace an object.
 const X_UPSERT: HeaderName = HeaderName::from_static("x-upsert");
 const OCTET_STREAM: &str = "application/octet-stream";
 const NO_CACHE: &str = "no-cache";
-/// How long a signed upload URL is good for: two hours.
+/// Lifetime of a signed upload URL: two hours.
 const SIGNED_UPLOAD_SECONDS: u64 = 7200;
 
 /// POST `/object/{b}/{key}`.
@@ -114,7 +115,7 @@ pub(super) async fn sign(
     let owner = caller.subject.clone();
     let cx = Context::new(storage, parts, Operation::OBJECT_SIGN_UPLOAD_URL, caller);
     let _bucket = cx.bucket(&at.bucket).await?;
-    // PostgreSQL takes no NUL. What else is wrong with the key is the upload's matter.
+    // PostgreSQL rejects NUL. The upload itself validates the key completely.
     if at.key.is_empty() || at.key.contains('\0') {
         return Err(StorageError::invalid_key(&at.key));
     }
@@ -136,14 +137,14 @@ pub(super) async fn sign(
     Ok(axum::Json(json!({"url": url, "token": token})).into_response())
 }
 
-/// Where an upload goes, and whose it will be.
+/// Target of an upload, and its owner.
 struct UploadTarget {
     at: ObjectPath,
     upsert: bool,
     owner: Option<String>,
 }
 
-/// Checks the bucket's rules and the policies, stores the body and makes the object.
+/// Checks the bucket's rules and the policies, stores the body and creates the object.
 async fn receive(
     cx: &Context,
     parts: &Parts,
@@ -221,7 +222,7 @@ async fn receive_form(
         let cx = task_cx;
         let written = write_body(&cx, &intent, most, None, file.bytes()).await?;
         form.rest().await?;
-        // Fields may come behind the file, and be known only now.
+        // Fields may follow the file, so they are complete only now.
         let late_type = mime_type(&form);
         if late_type != object.mime_type {
             object.mime_type = late_type;
@@ -250,7 +251,8 @@ fn take_fields(object: &mut NewObject, form: &Form) -> Result<(), StorageError> 
     Ok(())
 }
 
-/// Runs `work` as a task of the server's: a client that leaves ends its body, and not the work half-way.
+/// Runs `work` as a tracked task: if the client disconnects, its body ends, but the work is not cancelled
+/// half-way.
 pub(super) async fn tracked<T: Send + 'static>(
     storage: &Storage,
     work: impl Future<Output = Result<T, StorageError>> + Send + 'static,
@@ -261,7 +263,7 @@ pub(super) async fn tracked<T: Send + 'static>(
     })
 }
 
-/// The answer to an upload that is refused. The rest of its body is not waited for.
+/// The response to a rejected upload. Closes the connection instead of reading the rest of the body.
 fn refused(refusal: StorageError, parts: &Parts) -> Response {
     let is_too_large = refusal.code() == "EntityTooLarge";
     let mut response = refusal.into_response();
@@ -279,7 +281,7 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// `Content-Type`, which must look like a type where there is one.
+/// `Content-Type`; if present it must be a MIME type.
 fn content_type(headers: &HeaderMap) -> Result<String, StorageError> {
     let Some(given) = header(headers, &CONTENT_TYPE).filter(|given| !given.is_empty()) else {
         return Ok(OCTET_STREAM.to_owned());

@@ -31,21 +31,21 @@ use crate::error::StorageError;
 use crate::names;
 use crate::operation::Operation;
 
-/// What the rows of probes have as their version: there is no blob yet.
+/// Version in rows of trial inserts, which have no blob yet.
 const PROBE_VERSION: &str = "1";
-/// Name of the objects that keep empty folders alive for dashboards.
+/// Name of the objects that keep empty folders visible in dashboards.
 const FOLDER_PLACEHOLDER: &str = ".emptyFolderPlaceholder";
-/// How many uploads in several requests a client may have begun and not finished.
+/// Most multi-request uploads a client may have in progress.
 pub(crate) const MAX_UNFINISHED_UPLOADS: u32 = 64;
-/// How long an upload or a move waits for another that writes the same object.
+/// How long an upload or move waits for another write of the same object.
 pub(crate) const LOCK_LIMIT: LockLimit = LockLimit("5s");
-/// The same for copies.
+/// How long a copy waits for another write of the same object.
 pub(crate) const COPY_LOCK_LIMIT: LockLimit = LockLimit("3s");
 
 const INSERT: &str = "\
 insert into storage.objects as o (bucket_id, name, owner, owner_id, version, metadata, user_metadata)
 values ($1, $2, $3::uuid, $4, $5, $6::jsonb, $7::jsonb)";
-/// Id and creation stay. A caller without a subject leaves the object its owner.
+/// Id and creation time are kept. A caller without `sub` does not change the owner.
 macro_rules! on_conflict_update {
     () => {
         "
@@ -56,24 +56,24 @@ on conflict (bucket_id, name) do update set version = excluded.version, metadata
 }
 pub(super) use on_conflict_update;
 
-/// A time as PostgreSQL reads it.
+/// A duration in PostgreSQL's syntax.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LockLimit(&'static str);
 
-/// Who writes, for which request.
+/// The request and caller of a write.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) storage: Arc<Storage>,
     pub(crate) request: RequestSettings,
     pub(crate) operation: Operation,
-    /// Whom policies judge.
+    /// Policies apply to this caller.
     pub(crate) caller: Caller,
-    /// Renewed for each step.
+    /// Renewed for each database step.
     pub(crate) deadline: Deadline,
 }
 
 impl Context {
-    /// Of a request of `caller`.
+    /// The context of a request by `caller`.
     pub(crate) fn new(storage: &Arc<Storage>, parts: &Parts, operation: Operation, caller: Caller) -> Self {
         Self {
             storage: Arc::clone(storage),
@@ -84,38 +84,38 @@ impl Context {
         }
     }
 
-    /// Whose share of the server the request takes.
+    /// Identity used for fair sharing of the server.
     pub(crate) fn identity(&self) -> Identity {
         self.request.identity(&self.caller)
     }
 
-    /// A transaction that begins as the caller.
+    /// A batch that starts as the caller.
     pub(crate) fn as_caller(&self) -> Batch {
         self.storage.database.batch(&self.request, self.operation, &self.caller)
     }
 
-    /// A transaction that begins as `service_role`.
+    /// A batch that starts as `service_role`.
     pub(crate) fn as_service(&self) -> Batch {
         self.storage.database.batch(&self.request, self.operation, &Caller::service())
     }
 
-    /// Looks a bucket up, which needs no right on it.
+    /// Reads a bucket; requires no privileges.
     ///
     /// # Errors
-    /// Its name breaks the rule; there is none.
+    /// `InvalidBucketName` or `NoSuchBucket`.
     pub(crate) async fn bucket(&self, id: &str) -> Result<Bucket, StorageError> {
         names::check_bucket_name(id)?;
         Bucket::look_up(&self.storage, &self.request, self.operation, id, self.deadline.renewed()).await
     }
 }
 
-/// An object that is to be written, without its bytes.
+/// An object to be written, without its bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct NewObject {
     pub(crate) at: ObjectPath,
-    /// Whether it may replace another.
+    /// Whether it may replace an existing object.
     pub(crate) upsert: bool,
-    /// `sub` of its owner.
+    /// `sub` of the owner.
     pub(crate) owner: Option<String>,
     /// `Content-Type`.
     pub(crate) mime_type: String,
@@ -123,9 +123,9 @@ pub(crate) struct NewObject {
     pub(crate) cache_control: String,
     /// `X-Robots-Tag`.
     pub(crate) robots: Option<String>,
-    /// The user's metadata: the text of a JSON object, or null.
+    /// User metadata: the text of a JSON object; `None` for null.
     pub(crate) user_metadata: Option<String>,
-    /// Length that the client has announced for its request; policies see it.
+    /// Length announced by the client; visible to policies.
     pub(crate) announced: Option<u64>,
 }
 
@@ -157,7 +157,7 @@ impl NewObject {
     }
 }
 
-/// Asks the policies whether the caller may write the object, without writing it.
+/// Checks policies for writing the object, without writing it.
 ///
 /// # Errors
 /// `AccessDenied`, `KeyAlreadyExists`.
@@ -168,11 +168,11 @@ pub(crate) async fn probe(cx: &Context, object: &NewObject) -> Result<(), Storag
     batch.roll_back(cx.deadline.renewed()).await.map(drop)
 }
 
-/// Asks the policies, and if they allow it commits the intent to write a blob, which the caller of this function has to write
-/// next.
+/// Checks policies and, if they allow the write, commits the intent to write a blob, which the caller has to
+/// write next.
 ///
 /// # Errors
-/// As [`probe`].
+/// As for [`probe`].
 pub(crate) async fn begin(cx: &Context, object: &NewObject) -> Result<Intent, StorageError> {
     let mut batch = cx.as_service();
     batch.set_lock_limit(LOCK_LIMIT);
@@ -183,10 +183,10 @@ pub(crate) async fn begin(cx: &Context, object: &NewObject) -> Result<Intent, St
     commit_intent(cx, batch).await
 }
 
-/// Commits a batch together with the intent to write a new blob.
+/// Commits a batch together with the intent for a new blob.
 ///
 /// # Errors
-/// The batch fails.
+/// The batch failed.
 pub(crate) async fn commit_intent(cx: &Context, mut batch: Batch) -> Result<Intent, StorageError> {
     let intent = cx.storage.intents.keep(BlobId::random());
     batch.push(intents::begin_step(intent.blob()));
@@ -194,7 +194,7 @@ pub(crate) async fn commit_intent(cx: &Context, mut batch: Batch) -> Result<Inte
         Ok(_) => Ok(intent),
         Err(error) => {
             if error.status().is_client_error() {
-                // Nothing was committed: there is no intent to take back.
+                // The transaction was rolled back, so there is no intent to discard.
                 intent.done();
             }
             Err(error)
@@ -220,7 +220,7 @@ pub(crate) async fn write_body(
     }
     let mut body = std::pin::pin!(body);
     let failure = loop {
-        // Cancelled when the time for requests to end is over.
+        // Cancelled when the shutdown's grace period ends.
         let Some(next) = cx.storage.shutdown.run_until_cancelled(body.next()).await else {
             break StorageError::aborted();
         };
@@ -243,14 +243,14 @@ pub(crate) async fn write_body(
     Err(failure)
 }
 
-/// Bytes that are stored.
+/// Stored bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Content {
     /// Their blob.
     pub(crate) blob: BlobId,
-    /// How many there are.
+    /// Size in bytes.
     pub(crate) size: u64,
-    /// Their entity tag, without quotes.
+    /// ETag without quotes.
     pub(crate) e_tag: String,
 }
 
@@ -261,7 +261,7 @@ impl Content {
     }
 }
 
-/// The entity tag of bytes that came in parts, as S3 makes it.
+/// ETag of bytes stored in parts, computed as S3 does.
 pub(crate) fn e_tag_of_parts(md5s: impl IntoIterator<Item = [u8; 16]>) -> String {
     let (mut hash, mut count) = (Md5::new(), 0);
     for md5 in md5s {
@@ -271,7 +271,8 @@ pub(crate) fn e_tag_of_parts(md5s: impl IntoIterator<Item = [u8; 16]>) -> String
     format!("{}-{count}", hex(&hash.finalize()))
 }
 
-/// A statement that must answer a row in the transaction that makes an object, and the error when it does not.
+/// A statement that must return a row in the transaction that creates an object, and the error if it does
+/// not.
 #[derive(Debug)]
 pub(crate) struct RequiredStatement {
     pub(crate) statement: Statement,
@@ -285,7 +286,7 @@ pub(crate) struct StoredObject {
 }
 
 impl StoredObject {
-    /// Its id, which it keeps whatever becomes of it.
+    /// Id, which does not change when the object is overwritten.
     pub(crate) fn id(&self) -> &str {
         self.row.text(row::ID).unwrap_or_default()
     }
@@ -296,11 +297,12 @@ impl StoredObject {
     }
 }
 
-/// Makes the object. Its blob is that of `intent`, which ends here; without an intent `also` takes the blob from the row that
-/// had it.
+/// Creates the object. Consumes `intent`, whose blob becomes the object's; without an intent, `required` has
+/// to detach the blob from its previous row.
 ///
 /// # Errors
-/// `KeyAlreadyExists`, `NoSuchBucket`, `LockTimeout`; what a statement of `also` is there for. Nothing was written then.
+/// `KeyAlreadyExists`, `NoSuchBucket`, `LockTimeout`, or the error of a required statement. Nothing is
+/// written then.
 pub(crate) async fn finish(
     cx: &Context,
     object: &NewObject,
@@ -319,7 +321,7 @@ pub(crate) async fn finish(
     store(cx, object, &metadata.to_json(), content.blob, intent, also, LOCK_LIMIT).await
 }
 
-/// As [`finish`], with the row's metadata as they are.
+/// Like [`finish`], with given metadata.
 pub(super) async fn store(
     cx: &Context,
     object: &NewObject,
@@ -356,24 +358,24 @@ pub(super) async fn store(
     Ok(StoredObject { row })
 }
 
-/// One request after the other begins an upload of `client`, so that the unfinished ones are counted exactly; as
+/// Serializes the starts of uploads by `client`, so that unfinished ones are counted exactly. Must run as
 /// `service_role`.
 pub(crate) fn lock_client(batch: &mut Batch, client: &str) {
     const LOCK: &str = "select from pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('storage client:' || $1, 0))";
     let _row = batch.query(LOCK, [client.into()]);
 }
 
-/// One after the other writes the same object; as `service_role`.
+/// Serializes writes of one object. Must run as `service_role`.
 pub(super) fn lock(batch: &mut Batch, at: &ObjectPath) {
     const LOCK: &str =
         "select from pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('storage:' || $1, 0))";
     let _row = batch.query(LOCK, [at.to_string().into()]);
 }
 
-/// What a write answers.
+/// Columns returned by a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Returning {
-    /// Nothing, for callers whom policies may not let see what they write.
+    /// None: policies may forbid the caller to see what it writes.
     Nothing,
     /// The columns of [`row::Shown`].
     Shown,
@@ -389,7 +391,7 @@ fn insert(
     let NewObject { at, owner, user_metadata, .. } = object;
     let conflict = match (object.upsert, returning) {
         (true, _) => on_conflict_update!(),
-        // Policies would be asked about SELECT as well: there the violated index is the answer.
+        // `on conflict` would also apply SELECT policies; without it the unique index reports the conflict.
         (false, Returning::Nothing) => "",
         (false, Returning::Shown) => " on conflict (bucket_id, name) do nothing",
     };
@@ -409,13 +411,13 @@ fn insert(
     batch.query(format!("{INSERT}{conflict}{returning}"), params)
 }
 
-/// The column `owner`, which is a UUID.
+/// The value of the column `owner`, which is a UUID.
 pub(super) fn owner_uuid(owner: Option<&str>) -> Param {
     let owner = owner.and_then(|owner| Uuid::parse_str(owner).ok());
     owner.map(|owner| owner.to_string()).into()
 }
 
-/// What policies know of an object before its bytes are there.
+/// Metadata visible to policies before the bytes are stored.
 fn probe_metadata(object: &NewObject) -> String {
     let mut metadata = serde_json::Map::new();
     let mut set = |name: &str, value: serde_json::Value| drop(metadata.insert(name.to_owned(), value));
@@ -427,7 +429,7 @@ fn probe_metadata(object: &NewObject) -> String {
 }
 
 impl Batch {
-    /// Statements wait so long for locks.
+    /// Limits how long statements wait for locks.
     pub(super) fn set_lock_limit(&mut self, limit: LockLimit) {
         let _row =
             self.query("select from pg_catalog.set_config('lock_timeout', $1, true)", [limit.0.into()]);

@@ -1,5 +1,5 @@
-//! Who signed a request, and what they may: the configured key pair is `service_role`; a pair made of the project's public
-//! key, with a user's token beside it, is that user (storage.md §3.16).
+//! Authenticates S3 requests. The configured key pair acts as `service_role`; a pair made of the project's
+//! public key, combined with a user's token, acts as that user (storage.md §3.16).
 
 use axum::body::Body;
 use basalt_core::keys::Keys;
@@ -16,7 +16,7 @@ use super::sigv4::{Credential, Form, FormSignature, SentRequest, Signature, Sign
 use crate::Storage;
 use crate::caller::Caller;
 
-/// Regions that a client may believe itself to be in, besides the configured one.
+/// Accepted regions, besides the configured one.
 const OTHER_REGIONS: [&str; 4] = ["us-east-1", "auto", "local", ""];
 
 /// Query parameters of a signature; the others that begin with `x-amz-` stand for headers.
@@ -31,29 +31,29 @@ const OF_SIGNATURE: [&str; 8] = [
     "x-amz-content-sha256",
 ];
 
-/// A request whose signature holds.
+/// A request with a valid signature.
 #[derive(Debug)]
 pub(crate) struct Authenticated {
-    /// Who signed.
+    /// The identity that signed.
     pub(crate) caller: Caller,
     form: PayloadForm,
     signer: Option<ChunkSigner>,
 }
 
 impl Authenticated {
-    /// The request's body, to be checked while it is read.
+    /// The request's body, verified while it is read.
     ///
     /// # Errors
-    /// A header that describes it means nothing.
+    /// A header describing the body is invalid.
     pub(crate) fn payload(&mut self, parts: &Parts, body: Body) -> Result<Payload, S3Error> {
         Ok(Payload::new(body, &parts.headers, self.form, self.signer.take())?)
     }
 }
 
-/// Checks the signature of a request. Headers that a presigned URL carries in its query are headers afterwards.
+/// Verifies a request's signature. Moves headers that a presigned URL carries in its query into the headers.
 ///
 /// # Errors
-/// There is no signature, or it is of another request.
+/// The signature is missing or does not match.
 pub(crate) fn authenticate(storage: &Storage, parts: &mut Parts) -> Result<Authenticated, S3Error> {
     let original = parts.extensions.get::<Original>().cloned();
     let original = original.ok_or_else(|| S3Error::from(crate::error::StorageError::internal()))?;
@@ -83,10 +83,10 @@ pub(crate) fn authenticate(storage: &Storage, parts: &mut Parts) -> Result<Authe
     Ok(Authenticated { caller, form, signer })
 }
 
-/// Who signed the policy of a POST form.
+/// Verifies the signature of a POST form's policy.
 ///
 /// # Errors
-/// There is no signature, or it is of another policy.
+/// The signature is missing or does not match.
 pub(crate) fn authenticate_form(storage: &Storage, form: &FormSignature) -> Result<Caller, S3Error> {
     let secrets = secrets(storage, &form.credential, form.session_token.is_some())?;
     if !secrets.iter().any(|secret| form.verify(secret.expose_secret()).is_ok()) {
@@ -95,7 +95,7 @@ pub(crate) fn authenticate_form(storage: &Storage, form: &FormSignature) -> Resu
     caller(storage, form.session_token.as_deref())
 }
 
-/// The secrets that may belong to an access key.
+/// Candidate secrets of an access key.
 fn secrets(
     storage: &Storage,
     credential: &Credential,
@@ -118,8 +118,8 @@ fn secrets(
     }
 }
 
-/// With a user's token the access key names the project, of which there is one here, so any name does. The secret is
-/// the project's public key, in either of its forms; it is the token that says who is asking.
+/// With a user's token the access key is the project's name; there is one project, so any name is accepted.
+/// The secret is the project's public key in either form; the token identifies the caller.
 fn public_keys(keys: &Keys) -> Vec<SecretString> {
     let keys = keys.api_keys();
     [&keys.anon, &keys.publishable]

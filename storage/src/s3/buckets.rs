@@ -1,4 +1,4 @@
-//! Operations on buckets.
+//! Bucket operations of the S3 protocol.
 
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
@@ -14,7 +14,7 @@ use crate::error::StorageError;
 use crate::names;
 use crate::operation::Operation;
 
-/// ListBuckets: those that the caller may see.
+/// ListBuckets: the buckets visible to the caller.
 pub(super) async fn list(call: &Call) -> Result<Response, S3Error> {
     const LIST: &str = "select id, to_char(created_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') \
                         from storage.buckets order by id collate \"C\"";
@@ -32,7 +32,7 @@ pub(super) async fn list(call: &Call) -> Result<Response, S3Error> {
     Ok(xml(StatusCode::OK, out.finish("ListAllMyBucketsResult")))
 }
 
-/// CreateBucket. Where it is to be is what the server decides.
+/// CreateBucket. A requested location is ignored.
 pub(super) async fn create(call: &Call, payload: Payload) -> Result<Response, S3Error> {
     let _document = call.document(payload).await?;
     let is_public = match call.header("x-amz-acl") {
@@ -67,7 +67,7 @@ pub(super) async fn location(call: &Call) -> Result<Response, S3Error> {
     Ok(xml(StatusCode::OK, out.finish("LocationConstraint")))
 }
 
-/// GetBucketVersioning: there are no versions.
+/// GetBucketVersioning: versioning is never enabled.
 pub(super) async fn versioning(call: &Call) -> Result<Response, S3Error> {
     see(call, Operation::S3_BUCKET_GET_VERSIONING).await?;
     let mut out = Writer::new("VersioningConfiguration");

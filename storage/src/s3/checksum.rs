@@ -1,11 +1,11 @@
-//! Checksums that S3 clients send with a body: in a header, or behind it.
+//! Checksums that S3 clients send with a body, in a header or a trailer.
 
 use aws_lc_rs::digest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use crc_fast::CrcAlgorithm;
 
-/// What a checksum is made with.
+/// Checksum algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     /// CRC-32, as in zip.
@@ -24,7 +24,7 @@ impl Algorithm {
     /// All of them.
     pub(crate) const ALL: [Self; 5] = [Self::Crc32, Self::Crc32c, Self::Crc64Nvme, Self::Sha1, Self::Sha256];
 
-    /// Header and trailer that carry it.
+    /// Name of the header or trailer.
     #[must_use]
     pub(crate) const fn header(self) -> &'static str {
         match self {
@@ -36,14 +36,14 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm whose header has this name, in lower case.
+    /// The algorithm of a header, given in lower case.
     #[must_use]
     pub(crate) fn of_header(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.header() == name)
     }
 }
 
-/// A checksum in the making.
+/// A checksum being computed.
 pub(crate) struct Checksum {
     algorithm: Algorithm,
     state: State,
@@ -83,7 +83,7 @@ impl Checksum {
         }
     }
 
-    /// The checksum as S3 writes it: base64 of the bytes, the highest first.
+    /// The checksum in S3's format: base64 of the big-endian bytes.
     #[must_use]
     pub(crate) fn finish(self) -> String {
         match self.state {
@@ -102,7 +102,7 @@ impl Checksum {
 mod tests {
     use super::*;
 
-    /// The check values of the algorithms' catalogues, of `123456789`.
+    /// Check values from the CRC catalogue, for `123456789`.
     #[test]
     fn checksums_have_their_catalogues_check_values() {
         let cases = [

@@ -1,7 +1,8 @@
-//! Bodies in `aws-chunked` framing: data in pieces with a length, each perhaps signed, and checksums behind them.
+//! Decoder for `aws-chunked` bodies: chunks with a length, optionally signed, followed by trailers with
+//! checksums.
 //!
-//! The decoder passes data on as it comes, before the signature of its chunk is known: nothing of an upload counts until
-//! its body has ended well. It holds a line at most.
+//! Data is passed on before its chunk's signature has been verified, because an upload only takes effect
+//! after its complete body was accepted. The decoder buffers at most one line.
 
 use aws_lc_rs::digest;
 use basalt_core::random::constant_time_eq;
@@ -10,20 +11,20 @@ use bytes::Bytes;
 use super::hex;
 use super::sigv4::{Signature, SigningKey};
 
-/// The longest line between data: a length with its signature, or a trailer.
+/// Maximum length of a line: a chunk header with signature, or a trailer.
 const MAX_LINE: usize = 1024;
-/// The most trailers of a body.
+/// Most trailers of a body.
 const MAX_TRAILERS: usize = 16;
-/// SHA-256 of nothing.
+/// SHA-256 of the empty string.
 const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// Why a body was refused.
+/// Why a body was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChunkError {
-    /// Not the framing.
+    /// Invalid framing.
     #[error("The chunks of the body cannot be read")]
     Malformed,
-    /// A chunk or the trailers are not what was signed.
+    /// A chunk or the trailers do not match their signature.
     #[error("The signature of a chunk does not match")]
     BadSignature,
     /// The body ends before its last chunk.
@@ -31,7 +32,7 @@ pub enum ChunkError {
     Incomplete,
 }
 
-/// How chunks follow from the request's signature.
+/// Computes the chain of chunk signatures.
 #[derive(Debug, Clone)]
 pub struct ChunkSigner {
     key: SigningKey,
@@ -41,7 +42,7 @@ pub struct ChunkSigner {
 }
 
 impl ChunkSigner {
-    /// Begins with the request's own signature.
+    /// Starts the chain with the request's signature.
     #[must_use]
     pub fn new(signature: &Signature, key: SigningKey) -> Self {
         Self {
@@ -52,13 +53,13 @@ impl ChunkSigner {
         }
     }
 
-    /// The signature of the next chunk, of this hash.
+    /// Signature of the next chunk, given its hash.
     pub fn sign_chunk(&mut self, sha256: &[u8]) -> [u8; 32] {
         let content = format!("{EMPTY_SHA256}\n{}", hex::encode(sha256));
         self.sign("AWS4-HMAC-SHA256-PAYLOAD", &content)
     }
 
-    /// The signature of the trailers, of this hash.
+    /// Signature of the trailers, given their hash.
     pub fn sign_trailers(&mut self, sha256: &[u8]) -> [u8; 32] {
         self.sign("AWS4-HMAC-SHA256-TRAILER", &hex::encode(sha256))
     }
@@ -73,25 +74,25 @@ impl ChunkSigner {
 }
 
 enum State {
-    /// The line with a chunk's length.
+    /// Expecting a chunk header.
     Head,
-    /// So many bytes of data are to come.
+    /// Expecting this many bytes of data.
     Data(u64),
-    /// The line end behind the data.
+    /// Expecting the line end after the data.
     DataEnd,
-    /// Trailers, and the empty line behind them.
+    /// Expecting trailers, or the empty line that ends them.
     Trailers,
-    /// All was there.
+    /// The body is complete.
     Done,
 }
 
-/// Reads one body.
+/// Decodes one body.
 pub struct Decoder {
     state: State,
     signer: Option<ChunkSigner>,
     has_trailers: bool,
     line: Vec<u8>,
-    /// What the chunk's head says its signature is, and the hash of the data so far.
+    /// Signature stated in the chunk header.
     claimed: [u8; 32],
     hash: digest::Context,
     trailers: Vec<(String, String)>,
@@ -105,7 +106,7 @@ impl std::fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    /// `signer` where chunks are signed; `has_trailers` where the request announces them.
+    /// `signer` is given for signed chunks; `has_trailers` if the request announces trailers.
     #[must_use]
     pub fn new(signer: Option<ChunkSigner>, has_trailers: bool) -> Self {
         Self {
@@ -120,10 +121,10 @@ impl Decoder {
         }
     }
 
-    /// Takes framing and at most one piece of data from `input`. `None`: all of `input` is used up.
+    /// Consumes framing and at most one piece of data from `input`. `None` when `input` is exhausted.
     ///
     /// # Errors
-    /// The body is refused.
+    /// The body is rejected.
     pub fn next(&mut self, input: &mut Bytes) -> Result<Option<Bytes>, ChunkError> {
         while !input.is_empty() {
             match self.state {
@@ -151,10 +152,10 @@ impl Decoder {
         Ok(None)
     }
 
-    /// The trailers, once the body has ended.
+    /// Returns the trailers after the body has ended.
     ///
     /// # Errors
-    /// It has not: the last chunk is missing.
+    /// The last chunk is missing.
     pub fn finish(self) -> Result<Vec<(String, String)>, ChunkError> {
         match self.state {
             State::Done => Ok(self.trailers),
@@ -162,7 +163,7 @@ impl Decoder {
         }
     }
 
-    /// A whole line without its end, once it is there.
+    /// Takes a complete line without its end, once available.
     fn take_line(&mut self, input: &mut Bytes) -> Result<Option<Vec<u8>>, ChunkError> {
         let end = input.iter().position(|byte| *byte == b'\n');
         let taken = input.split_to(end.map_or(input.len(), |end| end + 1));
@@ -194,7 +195,7 @@ impl Decoder {
         }
     }
 
-    /// `10000;chunk-signature=…`, or the length alone.
+    /// Parses `10000;chunk-signature=…`, or the length alone.
     fn read_head(&mut self, line: &str) -> Result<(), ChunkError> {
         let (length, extension) = line.split_once(';').unwrap_or((line, ""));
         let is_number =
@@ -216,7 +217,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// The chunk has ended: its data has to be what was signed.
+    /// Verifies the signature of a complete chunk.
     fn check_chunk(&mut self) -> Result<(), ChunkError> {
         let Some(signer) = &mut self.signer else { return Ok(()) };
         let hash = std::mem::replace(&mut self.hash, digest::Context::new(&digest::SHA256)).finish();
@@ -224,7 +225,8 @@ impl Decoder {
         if constant_time_eq(&expected, &self.claimed) { Ok(()) } else { Err(ChunkError::BadSignature) }
     }
 
-    /// One trailer; or the empty line that ends the body. Some signers write one before the trailers' signature too.
+    /// Handles a trailer, or the empty line that ends the body. Some signers also send one before the
+    /// trailers' signature.
     fn read_trailer(&mut self, line: &str) -> Result<(), ChunkError> {
         let wants_signature = self.signer.is_some() && self.has_trailers && !self.trailers_signed;
         if line.is_empty() {

@@ -1,27 +1,27 @@
-//! The documents that clients send: which parts make an object, and which objects are to go.
+//! XML documents sent by clients: the parts of a multipart upload, and objects to delete.
 
 use super::error::S3Error;
 use super::operation::ONLY_VERSION;
 use super::xml::{self, MalformedXml};
 
-/// The most parts of an object.
+/// Most parts of an object.
 pub(crate) const MAX_PARTS: usize = 10_000;
-/// The most objects of one DeleteObjects.
+/// Most objects of one DeleteObjects request.
 const MAX_OBJECTS: usize = 1000;
 
-/// A part of CompleteMultipartUpload.
+/// A part listed in CompleteMultipartUpload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CompletedPart {
-    /// 1 to 10 000.
+    /// 1 to 10,000.
     pub(crate) number: u32,
     /// Without quotes.
     pub(crate) etag: String,
 }
 
-/// Reads a CompleteMultipartUpload document: at least one part, in ascending order.
+/// Parses CompleteMultipartUpload: at least one part, in ascending order.
 ///
 /// # Errors
-/// It is none, or the order is wrong.
+/// The document is malformed or the order is wrong.
 pub(crate) fn completed_parts(document: &[u8]) -> Result<Vec<CompletedPart>, S3Error> {
     let mut parts: Vec<CompletedPart> = Vec::new();
     let (mut number, mut etag) = (None, None);
@@ -52,19 +52,19 @@ pub(crate) fn completed_parts(document: &[u8]) -> Result<Vec<CompletedPart>, S3E
     Ok(parts)
 }
 
-/// What DeleteObjects is to delete.
+/// A DeleteObjects request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Deletion {
-    /// Keys, as sent.
+    /// Keys as sent.
     pub(crate) keys: Vec<String>,
-    /// Whether only errors are told.
+    /// Whether to report errors only.
     pub(crate) is_quiet: bool,
 }
 
-/// Reads a Delete document of at most 1000 objects.
+/// Parses DeleteObjects, with at most 1000 objects.
 ///
 /// # Errors
-/// It is none, or names versions, of which there are none.
+/// The document is malformed, or refers to versions or conditions, which are not supported.
 pub(crate) fn deletion(document: &[u8]) -> Result<Deletion, S3Error> {
     let mut deletion = Deletion { keys: Vec::new(), is_quiet: false };
     let mut key = None;
@@ -93,12 +93,12 @@ pub(crate) fn deletion(document: &[u8]) -> Result<Deletion, S3Error> {
     Ok(deletion)
 }
 
-/// 1 to 10 000.
+/// Parses a part number, 1 to 10,000.
 pub(crate) fn part_number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| (1..=10_000).contains(number))
 }
 
-/// ETags come with and without quotes.
+/// ETags are sent with and without quotes.
 pub(crate) fn unquoted(etag: &str) -> &str {
     let etag = etag.trim();
     etag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(etag)

@@ -1,4 +1,4 @@
-//! Errors of the S3 protocol: the true HTTP status, and XML (storage.md §3.16).
+//! Errors of the S3 protocol: real status codes, and XML (storage.md §3.16).
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::sigv4::SignatureError;
 use super::xml::{MalformedXml, Writer};
 use crate::error::{self, StorageError};
 
-/// Why a request was refused. Which bucket and key it was about is added where it becomes an answer.
+/// Why a request was rejected. The response adds bucket and key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct S3Error {
     status: StatusCode,
@@ -21,63 +21,63 @@ pub(crate) struct S3Error {
 }
 
 impl S3Error {
-    /// An error of S3's own.
+    /// An S3 error.
     pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self { status, code, message: message.into() }
     }
 
-    /// The client's request makes no sense; 400.
+    /// 400.
     pub(crate) fn bad_request(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
 
-    /// A parameter or a header has a value that means nothing.
+    /// 400: invalid value of a parameter or header.
     pub(crate) fn invalid_argument(message: impl Into<Cow<'static, str>>) -> Self {
         Self::bad_request("InvalidArgument", message)
     }
 
-    /// Refused; 403.
+    /// 403.
     pub(crate) fn access_denied(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "AccessDenied", message)
     }
 
-    /// A part of S3 that is not offered. To pass it over would do something else than what was asked.
+    /// 501: an unsupported S3 feature. Ignoring it would do something else than requested.
     pub(crate) fn not_implemented() -> Self {
         let message = "A header or query you provided implies functionality that is not implemented.";
         Self::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)
     }
 
-    /// A method that S3 has no use for here.
+    /// 405.
     pub(crate) fn method_not_allowed() -> Self {
         let message = "The specified method is not allowed against this resource.";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
     }
 
-    /// A condition of the request does not hold; 412.
+    /// 412.
     pub(crate) fn precondition_failed() -> Self {
         let message = "At least one of the pre-conditions you specified did not hold";
         Self::new(StatusCode::PRECONDITION_FAILED, "PreconditionFailed", message)
     }
 
-    /// A path with a broken escape.
+    /// 400: invalid percent-encoding in the path.
     pub(crate) fn invalid_uri() -> Self {
         Self::bad_request("InvalidURI", "Couldn't parse the specified URI.")
     }
 
-    /// The stable name.
+    /// The error code.
     #[cfg(test)]
     pub(crate) const fn code(&self) -> &'static str {
         self.code
     }
 
-    /// The document that says so; `resource` is `bucket/key`.
+    /// The XML document; `resource` is `bucket/key`.
     pub(crate) fn document(&self, resource: &str) -> String {
         let mut out = Writer::without_namespace("Error");
         out.text("Resource", resource).text("Code", self.code).text("Message", &self.message);
         out.finish("Error")
     }
 
-    /// The answer. Without a body for HEAD, which the HTTP layer sees to.
+    /// The response. The HTTP layer removes the body for HEAD.
     pub(crate) fn respond(&self, resource: &str) -> Response {
         let mut response = xml(self.status, self.document(resource));
         if matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
@@ -87,12 +87,12 @@ impl S3Error {
     }
 }
 
-/// An XML answer.
+/// An XML response.
 pub(crate) fn xml(status: StatusCode, document: String) -> Response {
     (status, [(header::CONTENT_TYPE, "application/xml")], document).into_response()
 }
 
-/// Failures outside the handlers, for a request below `/s3`.
+/// Renders failures that occur outside the handlers, for requests below `/s3`.
 pub(crate) fn render(fault: Fault) -> Response {
     S3Error::from(error::of_fault(fault)).respond("")
 }

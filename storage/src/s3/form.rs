@@ -1,4 +1,4 @@
-//! PostObject: an upload from an HTML form, whose signature is one of its fields.
+//! PostObject: an upload from an HTML form, signed by one of its fields.
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -24,13 +24,13 @@ use crate::operation::Operation;
 /// Fields of a form: those of the signature, and what may be said of an object.
 const MOST_FIELDS: usize = 50;
 
-/// Whether a request without another signature is such a form.
+/// Whether a request without a signature is a form upload.
 pub(super) fn is_form(parts: &Parts) -> bool {
     let media = parts.headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
     media.get(..19).is_some_and(|start| start.eq_ignore_ascii_case("multipart/form-data"))
 }
 
-/// PostObject. The file is the last field that counts.
+/// Handles PostObject. Fields after the file are ignored.
 pub(super) async fn post(
     storage: &std::sync::Arc<Storage>,
     target: Target,
@@ -46,7 +46,7 @@ pub(super) async fn post(
         .fields()
         .iter()
         .map(|(name, value)| match name.to_ascii_lowercase() {
-            // The policy is held against what the key becomes.
+            // The policy applies to the resulting key.
             name if name == "key" => (name, value.replace("${filename}", &file_name)),
             name => (name, value.clone()),
         })
@@ -103,7 +103,7 @@ fn headers_of(fields: &[(String, String)]) -> HeaderMap {
     headers
 }
 
-/// 200, or the status or redirection that the signed form requests.
+/// 200, or the status or redirect requested by the signed form.
 fn answer(call: &Call, e_tag: &str, redirect: Option<&str>, status: Option<&str>) -> Response {
     let prefix = call.storage.public_url.trim_end_matches('/');
     let (bucket, key) = (encode_path(call.bucket()), encode_path(call.key()));

@@ -7,8 +7,8 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// `N` bytes of exactly `2 * N` digits. Upper-case digits are refused: no client signs with them, and one text for one
-/// value leaves nothing to play with.
+/// Decodes exactly `2 * N` lower-case digits. Upper case is rejected: no client signs with it, and one
+/// encoding per value is safer.
 pub(crate) fn decode_array<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     if digits.len() != 2 * N {

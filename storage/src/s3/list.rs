@@ -1,4 +1,5 @@
-//! ListObjects, both versions, and ListMultipartUploads: as the caller, so that policies decide what is listed.
+//! ListObjects (both versions), ListObjectVersions and ListMultipartUploads, run as the caller so that
+//! policies apply.
 
 use axum::response::Response;
 use basalt_pg::session::Row;
@@ -17,10 +18,10 @@ use crate::caller::Caller;
 use crate::error::StorageError;
 use crate::operation::Operation;
 
-/// The most entries of a page.
+/// Most entries per page.
 const MAX_KEYS: usize = 1000;
 
-/// One more than a page is read: that tells whether another follows.
+/// One more row than a page is read, to determine whether another page follows.
 const OBJECTS: &str = "select e.name, e.id, e.metadata ->> 'eTag', coalesce(e.metadata ->> 'size', '0'), \
      to_char(e.updated_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') \
      from storage.list_objects_with_delimiter($1, $2, $3, $4::integer, $5, $6) e";
@@ -51,7 +52,7 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// A name as it is shown: XML has no place for some characters, so clients may ask for it encoded.
+    /// A name as returned: XML cannot represent some characters, so clients may request URL encoding.
     fn show(&self, name: &str) -> String {
         if self.encodes { encode_path(name) } else { name.to_owned() }
     }
@@ -67,7 +68,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The rows of this page, and whether another follows.
+    /// The rows of this page, and whether another page follows.
     fn page<'r>(&self, rows: &'r [Row]) -> (&'r [Row], bool) {
         match rows.get(..self.limit) {
             Some(page) if rows.len() > self.limit => (page, self.limit > 0),
@@ -115,7 +116,7 @@ pub(super) async fn objects_v2(call: &Call) -> Result<Response, S3Error> {
     Ok(xml(StatusCode::OK, out.finish("ListBucketResult")))
 }
 
-/// ListObjectVersions: the one version of each object, by the name that S3 gives it in a bucket without versions.
+/// ListObjectVersions: the single version of each object, named as S3 does for unversioned buckets.
 pub(super) async fn object_versions(call: &Call) -> Result<Response, S3Error> {
     let asked = Asked::read(call, "max-keys")?;
     let key_marker = call.parameter("key-marker").unwrap_or_default();
@@ -165,7 +166,7 @@ pub(super) async fn multipart_uploads(call: &Call) -> Result<Response, S3Error> 
     Ok(xml(StatusCode::OK, out.finish("ListMultipartUploadsResult")))
 }
 
-/// A page and one row more, as the caller; the bucket is the server's to know.
+/// Reads a page and one more row as the caller; the existence of the bucket is checked as the server.
 async fn read(
     call: &Call,
     operation: Operation,
@@ -191,7 +192,7 @@ async fn read(
     Ok(rows.all(found).to_vec())
 }
 
-/// How a list shows an object.
+/// Element used for an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Entry {
     Object,
@@ -218,7 +219,7 @@ fn write_entries(out: &mut Writer, asked: &Asked<'_>, page: &[Row], entry: Entry
     }
 }
 
-/// The token is the last name of the page before.
+/// The token is the last name of the previous page.
 fn read_token(token: &str) -> Result<String, S3Error> {
     let name = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let invalid = || S3Error::invalid_argument("The continuation token provided is incorrect");

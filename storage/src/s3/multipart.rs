@@ -1,5 +1,5 @@
-//! Multipart uploads. The bytes of each part are a blob of its own, with a row; completion joins them. A part, a list or an end
-//! needs the rights of the upload itself, checked each time, and comes from the user who began the upload.
+//! Multipart uploads. Each part is a separate blob with a row; completion joins them. Every request about an
+//! upload requires the permissions of an upload and must come from the user who created it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,18 +28,18 @@ use crate::error::StorageError;
 use crate::objects::write::{self, Content, Context, MAX_UNFINISHED_UPLOADS, NewObject, RequiredStatement};
 use crate::operation::Operation;
 
-/// The most parts of a page.
+/// Most parts per page.
 const MAX_PARTS: usize = 1000;
 
 /// An upload that has begun.
 struct Begun {
     id: String,
     object: NewObject,
-    /// Bytes of all its parts but one.
+    /// Size of all parts except the one being uploaded.
     other_bytes: u64,
 }
 
-/// A part that is stored.
+/// A stored part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct StoredPart {
     number: u32,
@@ -62,7 +62,7 @@ pub(super) async fn create(call: &Call) -> Result<Response, S3Error> {
     let _most_bytes = object.judge(&cx.storage, &bucket, None, None)?;
     let id = random::token(43);
     let metadata = json!({"mimetype": object.mime_type, "cacheControl": object.cache_control}).to_string();
-    // Nothing is stored under this version: completion chooses the blob.
+    // Nothing is stored under this version; completion assigns the blob.
     let version = random::uuid().to_string();
     let params: Vec<Param> = vec![
         id.as_str().into(),
@@ -72,7 +72,7 @@ pub(super) async fn create(call: &Call) -> Result<Response, S3Error> {
         object.owner.clone().into(),
         metadata.into(),
         object.user_metadata.clone().into(),
-        // A user cannot list uploads, so old ones do not count for ever.
+        // Users cannot list their uploads, so old ones are not counted forever.
         Param::from_display(if cx.caller.is_service() { u32::MAX } else { MAX_UNFINISHED_UPLOADS }),
     ];
     write::probe(&cx, &object).await?;
@@ -155,7 +155,7 @@ pub(super) async fn list_parts(call: &Call) -> Result<Response, S3Error> {
     Ok(xml(StatusCode::OK, out.finish("ListPartsResult")))
 }
 
-/// AbortMultipartUpload: 200, as upstream answers.
+/// AbortMultipartUpload. Answers 200, as upstream does.
 pub(super) async fn abort(call: &Call) -> Result<Response, S3Error> {
     let cx = call.context(Operation::S3_UPLOAD_ABORT_MULTIPART);
     let begun = find(call, &cx, None).await?;
@@ -213,7 +213,7 @@ pub(super) async fn complete(call: Call, wanted: Vec<CompletedPart>) -> Result<S
     Ok(out.finish("CompleteMultipartUploadResult"))
 }
 
-/// The number of the part that a request brings.
+/// The part number of the request.
 fn number(call: &Call) -> Result<u32, S3Error> {
     let message = "Part number must be an integer between 1 and 10000, inclusive";
     call.parameter("partNumber").and_then(part_number).ok_or_else(|| S3Error::invalid_argument(message))
@@ -264,7 +264,7 @@ async fn room(cx: &Context, begun: &Begun, length: Option<u64>) -> Result<u64, S
     Ok(most_bytes)
 }
 
-/// Makes a blob the part of this number; one that was there before becomes garbage.
+/// Stores a blob as the part with this number; the blob of a replaced part becomes garbage.
 async fn store_part(
     cx: &Context,
     begun: &Begun,
@@ -303,13 +303,13 @@ async fn store_part(
     let is_whole =
         move |rows: &crate::database::Rows| rows.first(locked).is_some() && rows.first(taken).is_some();
     let gone = |error: StorageError| match error.code() {
-        // The part's row refers to its upload.
+        // The part's row references its upload.
         "InvalidRequest" => StorageError::no_such_upload(),
         _ => error,
     };
     let rows = batch.commit_if(cx.deadline.renewed(), is_whole).await.map_err(gone)?;
     rows.first(locked).ok_or_else(StorageError::no_such_upload)?;
-    // The sweeper took the upload for dead: the bytes may be gone.
+    // The sweeper has discarded the intent, so the bytes may be deleted.
     rows.first(taken).ok_or_else(StorageError::aborted)?;
     intent.done();
     Ok(e_tag)
@@ -356,7 +356,7 @@ fn missing_part() -> S3Error {
     S3Error::bad_request("InvalidPart", message)
 }
 
-/// A part was replaced while the upload was being completed.
+/// A part was replaced during completion.
 fn changed_parts() -> StorageError {
     StorageError::no_such_upload()
 }
@@ -366,7 +366,7 @@ fn e_tag_of(parts: &[StoredPart]) -> String {
     write::e_tag_of_parts(parts.iter().map(|part| hex::decode_array(&part.e_tag).unwrap_or_default()))
 }
 
-/// Ends the upload; its parts go with it, and their blobs become garbage.
+/// Deletes the upload and its parts; their blobs become garbage.
 fn end_statement(id: &str) -> Statement {
     Statement {
         text: Arc::from("delete from storage.s3_multipart_uploads where id = $1 returning id"),
@@ -374,14 +374,14 @@ fn end_statement(id: &str) -> Statement {
     }
 }
 
-/// Takes a blob from its part.
+/// Detaches a blob from its part.
 fn take_statement(id: &str, part: &StoredPart) -> Statement {
     let text =
         "delete from storage.s3_multipart_uploads_parts where upload_id = $1 and version = $2 returning id";
     Statement { text: Arc::from(text), params: vec![id.into(), part.blob.to_string().into()] }
 }
 
-/// `bytes=a-b`, both ends within the source.
+/// Parses `bytes=a-b` with both ends within the source.
 fn source_range(header: Option<&str>, size: u64) -> Result<Range<u64>, S3Error> {
     let Some(header) = header else { return Ok(0..size) };
     let invalid = || {

@@ -1,27 +1,27 @@
-//! Which operation of S3 a request is. Path and query decide; what asks for more than we offer is refused, because S3's
-//! verbs mean something else without the rest: `PUT /b/key?acl` would empty the object.
+//! Identifies the S3 operation of a request from its path and query. Requests for unsupported features are
+//! rejected, because ignoring a parameter changes the meaning: `PUT /b/key?acl` would empty the object.
 
 use http::{HeaderMap, Method};
 
 use super::error::S3Error;
 use crate::names;
 
-/// What a request is about.
+/// The resource of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// All buckets.
+    /// The list of buckets.
     Service,
-    /// A bucket, by its id.
+    /// A bucket id.
     Bucket(String),
-    /// An object, by its bucket's id and its key.
+    /// A bucket id and a key.
     Object(String, String),
 }
 
 impl Target {
-    /// Reads a path that has lost `/s3`: empty, or beginning with a slash.
+    /// Parses a path without `/s3`: empty, or starting with a slash.
     ///
     /// # Errors
-    /// A broken escape.
+    /// Invalid percent-encoding.
     pub(crate) fn parse(path: &str) -> Result<Self, S3Error> {
         let path = path.strip_prefix('/').unwrap_or(path);
         let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
@@ -33,7 +33,7 @@ impl Target {
         })
     }
 
-    /// For error documents.
+    /// The resource in error documents.
     pub(crate) fn resource(&self) -> String {
         match self {
             Self::Service => String::new(),
@@ -81,7 +81,7 @@ enum Level {
     Object,
 }
 
-/// One way to ask for an operation.
+/// A request pattern of an operation.
 struct Route {
     method: Method,
     level: Level,
@@ -118,7 +118,7 @@ const LISTING_VERSIONS: [&str; 6] =
     ["delimiter", "encoding-type", "max-keys", "prefix", "key-marker", "version-id-marker"];
 const LISTING_UPLOADS: [&str; 6] =
     ["delimiter", "encoding-type", "max-uploads", "prefix", "key-marker", "upload-id-marker"];
-/// Headers of the answer that the request may set.
+/// Response headers that the request may override.
 pub(crate) const OVERRIDES: [&str; 6] = [
     "response-content-type",
     "response-content-language",
@@ -128,12 +128,12 @@ pub(crate) const OVERRIDES: [&str; 6] = [
     "response-content-encoding",
 ];
 
-/// The parameter that names a version.
+/// Parameter that selects a version.
 const VERSION_ID: &str = "versionId";
-/// The name that S3 gives the one version of an object in a bucket without versions.
+/// S3's name for the only version of an object in an unversioned bucket.
 pub(crate) const ONLY_VERSION: &str = "null";
 
-/// The first that fits is meant.
+/// The first matching route is used.
 const ROUTES: &[Route] = &[
     Route::new(Method::GET, Level::Service, &[], &[], Action::ListBuckets),
     Route::new(Method::PUT, Level::Bucket, &[], &[], Action::CreateBucket),
@@ -183,10 +183,10 @@ const UNKNOWN_HEADERS: [&str; 8] = [
 ];
 
 impl Action {
-    /// The operation of a request.
+    /// Identifies the operation of a request.
     ///
     /// # Errors
-    /// 501 for a parameter or a header of S3 that is not offered, 405 for a method.
+    /// 501 for an unsupported parameter or header, 405 for an unsupported method.
     pub(crate) fn parse(
         method: &Method,
         target: &Target,

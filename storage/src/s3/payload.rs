@@ -1,6 +1,7 @@
-//! The body of a request as S3 clients send it: framed or plain, with what it promises about itself checked as it comes.
+//! Request bodies of S3 clients, chunked or plain. Hashes, checksums and lengths announced in the headers
+//! are verified while the body is read.
 //!
-//! The promises are kept or broken at the very end, so the reader of the bytes throws them away when the last step fails.
+//! The result is only known at the end, so the consumer has to discard the data if the last read fails.
 
 use aws_lc_rs::digest;
 use axum::body::Body;
@@ -18,23 +19,23 @@ use super::chunked::{ChunkError, ChunkSigner, Decoder};
 use super::hex;
 use super::sigv4::UNSIGNED_PAYLOAD;
 
-/// What `x-amz-content-sha256` says of the body.
+/// The kind of body, from `x-amz-content-sha256`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PayloadForm {
-    /// It has this hash.
+    /// The body has this SHA-256.
     Hashed([u8; 32]),
     Unsigned,
-    /// It comes in chunks.
+    /// The body is `aws-chunked`.
     Chunked {
-        /// Each with a signature.
+        /// Whether each chunk is signed.
         is_signed: bool,
-        /// Checksums follow.
+        /// Whether trailers with checksums follow.
         has_trailers: bool,
     },
 }
 
 impl PayloadForm {
-    /// Reads the header.
+    /// Parses the header value.
     ///
     /// # Errors
     /// [`PayloadError::UnknownForm`].
@@ -55,24 +56,24 @@ impl PayloadForm {
     }
 }
 
-/// Why a body was refused.
+/// Why a body was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PayloadError {
-    /// `x-amz-content-sha256` is none of the known words and no hash.
+    /// `x-amz-content-sha256` is neither a known keyword nor a hash.
     #[error(
         "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER or a valid sha256 value."
     )]
     UnknownForm,
-    /// A header that describes the body has a value that cannot be.
+    /// Invalid value of a header that describes the body.
     #[error("The value of the {0} header is invalid")]
     InvalidHeader(&'static str),
-    /// `Content-MD5` is no MD5.
+    /// `Content-MD5` is not an MD5.
     #[error("The Content-MD5 you specified was invalid.")]
     InvalidMd5,
-    /// The framing.
+    /// Invalid framing or chunk signature.
     #[error(transparent)]
     Chunk(#[from] ChunkError),
-    /// The hash that was signed is another one's.
+    /// The body does not match the signed hash.
     #[error("The provided 'x-amz-content-sha256' header does not match what was computed.")]
     OtherHash,
     /// The announced MD5 is another body's.
@@ -84,13 +85,13 @@ pub(crate) enum PayloadError {
     /// The announced checksum did not come.
     #[error("The body has no trailer {0}, which x-amz-trailer announces")]
     MissingTrailer(&'static str),
-    /// More or fewer bytes than `x-amz-decoded-content-length`.
+    /// The length differs from `x-amz-decoded-content-length`.
     #[error("You did not provide the number of bytes specified by the Content-Length HTTP header")]
     OtherLength,
     /// More bytes than this kind of body may have.
     #[error("Your proposed upload exceeds the maximum allowed size")]
     TooLarge,
-    /// There is no room for the body now.
+    /// No memory is available for the body.
     #[error("Please reduce your request rate.")]
     Busy,
     /// The client stopped sending.
@@ -98,14 +99,14 @@ pub(crate) enum PayloadError {
     Disconnected(String),
 }
 
-/// What the headers promise of the body.
+/// What the headers announce about the body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Promises {
     sha256: Option<[u8; 32]>,
     md5: Option<[u8; 16]>,
     checksum: Option<(Algorithm, String)>,
     trailer: Option<Algorithm>,
-    /// Length of the data, without framing, where it is announced.
+    /// Announced length of the data without framing.
     pub(crate) length: Option<u64>,
 }
 
@@ -149,7 +150,7 @@ impl Promises {
     }
 }
 
-/// Computes what the promises need and compares at the end.
+/// Verifies the announcements while the body is read.
 struct Checks {
     promises: Promises,
     sha256: Option<digest::Context>,
@@ -187,7 +188,7 @@ impl Checks {
         Ok(())
     }
 
-    /// The checksum that was promised and kept.
+    /// Verifies everything and returns the checksum, if there was one.
     fn finish(self, trailers: &[(String, String)]) -> Result<Option<(Algorithm, String)>, PayloadError> {
         let Self { promises, sha256, md5, checksum, length } = self;
         if promises.length.is_some_and(|promised| promised != length) {
@@ -220,12 +221,12 @@ impl Checks {
     }
 }
 
-/// A body on its way in.
+/// A body being read.
 pub(crate) struct Payload {
     body: Body,
     input: Bytes,
     decoder: Option<Decoder>,
-    /// `None` once the body has ended.
+    /// `None` after the body has ended.
     checks: Option<Checks>,
     checksum: Option<(Algorithm, String)>,
 }
@@ -237,10 +238,11 @@ impl std::fmt::Debug for Payload {
 }
 
 impl Payload {
-    /// The body of a request with these headers. `signer` goes on where the request's signature ended.
+    /// The body of a request with these headers. `signer` continues the chain started by the request's
+    /// signature.
     ///
     /// # Errors
-    /// A header has no meaning, or the body has to be signed and `signer` is missing.
+    /// Invalid value of a header, or a signed body without `signer`.
     pub(crate) fn new(
         body: Body,
         headers: &HeaderMap,
@@ -251,7 +253,7 @@ impl Payload {
         let decoder = match form {
             PayloadForm::Hashed(_) | PayloadForm::Unsigned => None,
             PayloadForm::Chunked { is_signed: true, has_trailers } => {
-                // Only the header form of a signature begins a chain of chunks.
+                // Only header signatures start a chain of chunk signatures.
                 let signer = signer.ok_or(PayloadError::UnknownForm)?;
                 Some(Decoder::new(Some(signer), has_trailers))
             }
@@ -260,16 +262,16 @@ impl Payload {
         Ok(Self { body, input: Bytes::new(), decoder, checks: Some(Checks::new(promises)), checksum: None })
     }
 
-    /// Length of the data, where the client announced it.
+    /// Announced length of the data.
     #[must_use]
     pub(crate) fn announced_length(&self) -> Option<u64> {
         self.checks.as_ref().and_then(|checks| checks.promises.length)
     }
 
-    /// The next piece of data. `None`: the body has ended and kept what it promised.
+    /// The next piece of data. `None` after the body has ended and was verified.
     ///
     /// # Errors
-    /// The body is refused; nothing of it counts.
+    /// The body is rejected; discard its data.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, PayloadError> {
         loop {
             let piece = match &mut self.decoder {
@@ -298,16 +300,16 @@ impl Payload {
         Ok(None)
     }
 
-    /// The checksum that the body came with and kept; once it has ended.
+    /// The verified checksum, after the body has ended.
     #[must_use]
     pub(crate) fn checksum(&self) -> Option<(Algorithm, &str)> {
         self.checksum.as_ref().map(|(algorithm, value)| (*algorithm, value.as_str()))
     }
 
-    /// The whole body, of at most `limit` bytes, which count in `hold`.
+    /// Collects the body, at most `limit` bytes, accounted for by `lease`.
     ///
     /// # Errors
-    /// It is longer, or refused, or there is no room for it.
+    /// The body is too long or rejected, or no memory is available.
     pub(crate) async fn collect(
         mut self,
         limit: usize,

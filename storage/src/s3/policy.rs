@@ -1,4 +1,4 @@
-//! The policy of a POST form: a signed list of conditions, which every field of the form has to meet.
+//! The policy of a POST form: a signed list of conditions that cover every field of the form.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,19 +8,19 @@ use serde_json::Value;
 /// Fields that need no condition.
 const FREE: [&str; 4] = ["policy", "x-amz-signature", "file", "awsaccesskeyid"];
 
-/// Why a form is refused.
+/// Why a form is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PolicyError {
-    /// No base64 of a policy.
+    /// The policy is not base64-encoded JSON of the expected form.
     #[error("Invalid Policy: {0}")]
     Malformed(String),
-    /// The time is over.
+    /// The policy has expired.
     #[error("Invalid according to Policy: Policy expired.")]
     Expired,
-    /// A field breaks a condition.
+    /// A field violates a condition.
     #[error("Invalid according to Policy: Policy Condition failed: {0}")]
     Failed(String),
-    /// A field has no condition.
+    /// A field is not covered by a condition.
     #[error("Invalid according to Policy: Extra input fields: {0}")]
     Extra(String),
 }
@@ -39,20 +39,20 @@ impl Condition {
     }
 }
 
-/// A policy that was read.
+/// A parsed policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Policy {
     expires_at: Timestamp,
     conditions: Vec<Condition>,
-    /// The least and the most bytes of the file.
+    /// Minimum and maximum size of the file.
     pub(crate) length: Option<(u64, u64)>,
 }
 
 impl Policy {
-    /// Reads the base64 of a policy document.
+    /// Parses a base64-encoded policy document.
     ///
     /// # Errors
-    /// It is none.
+    /// The document is malformed.
     pub(crate) fn parse(base64: &str) -> Result<Self, PolicyError> {
         let malformed = |why: &str| PolicyError::Malformed(why.to_owned());
         let json = STANDARD.decode(base64).map_err(|_| malformed("it is no base64"))?;
@@ -98,10 +98,11 @@ impl Policy {
         Some(())
     }
 
-    /// Whether a form with these fields, named in lower case, is what was signed. `bucket` is that of the path.
+    /// Checks a form's fields, with lower-case names, against the policy. `bucket` is the bucket in the
+    /// path.
     ///
     /// # Errors
-    /// It is not, or comes too late.
+    /// A condition is violated, or the policy has expired.
     pub(crate) fn check(
         &self,
         fields: &[(String, String)],

@@ -21,7 +21,7 @@ use crate::objects::download::content_type;
 use crate::objects::find::{Lookup, Opened, Reader, StoredObject};
 use crate::operation::Operation;
 
-/// What a client may ask of a copy that it has, or of the source of one: names of headers.
+/// Names of the conditional headers, for an object or for the source of a copy.
 pub(super) struct ConditionHeaders {
     matches: &'static str,
     none_match: &'static str,
@@ -45,14 +45,14 @@ pub(super) const OF_SOURCE: ConditionHeaders = ConditionHeaders {
     unmodified_since: "x-amz-copy-source-if-unmodified-since",
 };
 
-/// What becomes of a request with conditions.
+/// Result of evaluating conditional headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// They hold.
+    /// All conditions hold.
     Proceed,
-    /// The object is what the client has: 304, or 412 for the source of a copy.
+    /// The client's copy is current: 304, or 412 for the source of a copy.
     Unmodified,
-    /// The object is not what the client believes it to be: 412.
+    /// A precondition failed: 412.
     Failed,
 }
 
@@ -127,7 +127,7 @@ pub(super) async fn head(call: &Call) -> Result<Response, S3Error> {
     Ok((headers, Body::empty()).into_response())
 }
 
-/// GetObjectTagging: there are no tags.
+/// GetObjectTagging: tags are not supported, so the list is empty.
 pub(super) async fn tagging(call: &Call) -> Result<Response, S3Error> {
     let at = call.object();
     let operation = Operation::S3_OBJECT_GET_TAGGING;
@@ -194,7 +194,7 @@ fn judge(call: &Call, object: &StoredObject) -> Result<Option<Response>, S3Error
     }
 }
 
-/// What an answer says of the object, in the client's own words where it asked for that.
+/// Headers that describe the object, including the overrides requested by the client.
 fn described(call: &Call, object: &StoredObject) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let metadata = &object.metadata;
@@ -227,7 +227,7 @@ fn described(call: &Call, object: &StoredObject) -> HeaderMap {
     headers
 }
 
-/// `x-amz-meta-*`. What no header can hold is counted.
+/// `x-amz-meta-*`. Entries that are not valid header values are counted instead.
 fn write_metadata(headers: &mut HeaderMap, json: Option<&str>) {
     let parsed = json.and_then(|json| serde_json::from_str::<BTreeMap<String, serde_json::Value>>(json).ok());
     let mut missing = 0_u32;
@@ -246,7 +246,7 @@ fn write_metadata(headers: &mut HeaderMap, json: Option<&str>) {
     }
 }
 
-/// Rows may come from elsewhere, and hold what no header can.
+/// Sets a header unless the value, which may come from any row, is invalid.
 fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);

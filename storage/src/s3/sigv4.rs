@@ -1,8 +1,7 @@
-//! AWS Signature Version 4, the server's side: what a request says about its signature, and whether a secret made it.
+//! AWS Signature Version 4, server side: parses a request's signature and verifies it with a secret.
 //!
-//! Everything is computed from the request as the client sent it, so proxies and the gateway's own changes do not
-//! matter. Which secret belongs to an access key is the caller's business (`credentials`); what a signed body promises
-//! is checked by `payload`.
+//! Everything is computed from the request as the client sent it, so changes by proxies and the gateway do
+//! not matter. `authentication` selects the secret of an access key; `payload` verifies the body.
 
 use aws_lc_rs::{digest, hmac};
 use basalt_core::random::constant_time_eq;
@@ -13,47 +12,47 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_e
 
 use super::hex;
 
-/// The one algorithm; SigV4A signs with elliptic curves and is not offered.
+/// The only supported algorithm; SigV4A, which uses elliptic curves, is not.
 pub const ALGORITHM: &str = "AWS4-HMAC-SHA256";
-/// How far the client's clock may be off, in seconds.
+/// Allowed clock skew in seconds.
 pub const CLOCK_SKEW: i64 = 15 * 60;
-/// The longest life of a presigned URL: seven days, in seconds.
+/// Maximum lifetime of a presigned URL in seconds: seven days.
 pub const MAX_EXPIRES: i64 = 7 * 24 * 60 * 60;
-/// A body that the signature does not cover.
+/// Payload value for a body not covered by the signature.
 pub const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
 
-/// What stays as it is in a canonical URI: RFC 3986's unreserved characters.
+/// RFC 3986's unreserved characters are not encoded in a canonical URI.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 const ENCODED_IN_PATH: &AsciiSet = &ENCODED.remove(b'/');
 
-/// Why a signature was refused.
+/// Why a signature was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
     /// Neither an `Authorization` header nor a signed query.
     #[error("Missing signature")]
     Missing,
-    /// An `Authorization` header that cannot be read.
+    /// The `Authorization` header is malformed.
     #[error("The authorization header is malformed; {0}")]
     MalformedHeader(String),
-    /// Signature parameters of a URL or a form that cannot be read.
+    /// Signature parameters of a URL or form are malformed.
     #[error("The signature's parameters are malformed; {0}")]
     MalformedQuery(String),
-    /// A header that means something to S3 is not part of what was signed.
+    /// An `x-amz-` header is not covered by the signature.
     #[error("There were headers present in the request which were not signed: {0}")]
     UnsignedHeader(String),
     /// `x-amz-content-sha256` is missing.
     #[error("Missing required header for this request: x-amz-content-sha256")]
     MissingPayloadHash,
-    /// The clocks differ too much.
+    /// The clock skew exceeds the limit.
     #[error("The difference between the request time and the current time is too large.")]
     Skewed,
-    /// The URL is used after its time.
+    /// The presigned URL has expired.
     #[error("Request has expired")]
     Expired,
-    /// The URL is used before its time.
+    /// The presigned URL is not valid yet.
     #[error("Request is not yet valid")]
     NotYetValid,
-    /// The secret did not make this signature.
+    /// The signature was not made with this secret.
     #[error(
         "The request signature we calculated does not match the signature you provided. Check your key and signing method."
     )]
@@ -63,34 +62,34 @@ pub enum SignatureError {
 /// A request as the client sent it.
 #[derive(Debug, Clone, Copy)]
 pub struct SentRequest<'a> {
-    /// Method.
+    /// HTTP method.
     pub method: &'a str,
-    /// Path as sent, with the service's prefix.
+    /// Path as sent, including the service's prefix.
     pub path: &'a str,
-    /// Query as sent, without the `?`; empty without one.
+    /// Query as sent, without the `?`; empty if there is none.
     pub query: &'a str,
     /// `Host`, or HTTP/2's `:authority`.
     pub host: &'a [u8],
-    /// Headers.
+    /// All headers.
     pub headers: &'a HeaderMap,
 }
 
-/// Whose key signed, and for when and where.
+/// Scope of a signature: access key, date and region.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credential {
     /// Access key id.
     pub access_key: String,
     /// `YYYYMMDD`.
     pub date: String,
-    /// Region as the client believes it to be.
+    /// Region the client signed for.
     pub region: String,
 }
 
 impl Credential {
-    /// Reads `key/date/region/s3/aws4_request`. The access key may hold slashes.
+    /// Parses `key/date/region/s3/aws4_request`. The access key may contain slashes.
     ///
     /// # Errors
-    /// The sentence that says what is wrong.
+    /// A description of the problem.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut parts = text.rsplitn(5, '/');
         let mut next = || parts.next().unwrap_or_default();
@@ -113,7 +112,7 @@ impl Credential {
         format!("{}/{}/s3/aws4_request", self.date, self.region)
     }
 
-    /// The key that `secret` makes for this day, region and service.
+    /// Derives the signing key of `secret` for this date, region and service.
     #[must_use]
     pub fn signing_key(&self, secret: &str) -> SigningKey {
         let mut key = Vec::with_capacity(4 + secret.len());
@@ -127,10 +126,10 @@ impl Credential {
     }
 }
 
-/// A moment as SigV4 writes it: `YYYYMMDDTHHMMSSZ`.
+/// A timestamp in SigV4's format, `YYYYMMDDTHHMMSSZ`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningTime {
-    /// As the client wrote it.
+    /// As sent by the client.
     pub text: String,
     /// In Unix seconds.
     pub unix_seconds: i64,
@@ -153,7 +152,7 @@ impl SigningTime {
     }
 }
 
-/// How a request carries its signature.
+/// Where the signature is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// `Authorization: AWS4-HMAC-SHA256 …`.
@@ -165,16 +164,16 @@ pub enum Form {
     },
 }
 
-/// What a request says about its signature.
+/// A parsed signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
-    /// Whose.
+    /// Scope of the signature.
     pub credential: Credential,
-    /// When it was made.
+    /// Time of signing.
     pub time: SigningTime,
-    /// Where it stands.
+    /// Where it was found.
     pub form: Form,
-    /// `x-amz-content-sha256`: a hash, or one of the words.
+    /// `x-amz-content-sha256`: a hash or a keyword.
     pub payload: String,
     /// `x-amz-security-token`.
     pub session_token: Option<String>,
@@ -183,10 +182,10 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Reads the signature of a request; the query's comes before the header's.
+    /// Parses a request's signature; the query takes precedence over the header.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// There is no signature, or it is malformed.
     pub fn read(request: SentRequest<'_>) -> Result<Self, SignatureError> {
         let parameters = query_pairs(request.query);
         if parameters.iter().any(|(name, _)| name == "X-Amz-Signature") {
@@ -273,7 +272,7 @@ impl Signature {
         .checked(SignatureError::MalformedQuery)
     }
 
-    /// What holds for both forms.
+    /// Checks common to both forms.
     fn checked(self, malformed: fn(String) -> SignatureError) -> Result<Self, SignatureError> {
         if !self.time.text.starts_with(&self.credential.date) {
             return Err(malformed("the dates of credential and request differ".to_owned()));
@@ -284,7 +283,7 @@ impl Signature {
         Ok(self)
     }
 
-    /// Whether the request comes at a time for which it was signed.
+    /// Checks that the signature is valid at this time.
     ///
     /// # Errors
     /// Too early or too late.
@@ -298,10 +297,10 @@ impl Signature {
         }
     }
 
-    /// Whether `secret` signed this request. Answers with the key, for what the body carries.
+    /// Verifies that `secret` signed this request. Returns the key for verifying the body.
     ///
     /// # Errors
-    /// It did not, or it left out a header that counts.
+    /// The signature does not match, or a relevant header is not signed.
     pub fn verify(&self, request: SentRequest<'_>, secret: &str) -> Result<SigningKey, SignatureError> {
         self.check_signed_headers(request.headers)?;
         let key = self.credential.signing_key(secret);
@@ -313,16 +312,16 @@ impl Signature {
         }
     }
 
-    /// The signature's bytes; the first chunk of a signed stream continues from them.
+    /// The raw signature, from which the chunk signatures of a stream are chained.
     #[must_use]
     pub fn bytes(&self) -> [u8; 32] {
         self.signature
     }
 
-    /// An `x-amz-` header decides what a request does, so a proxy on the way may not add one.
+    /// `x-amz-` headers change the meaning of a request, so a proxy must not be able to add one.
     fn check_signed_headers(&self, headers: &HeaderMap) -> Result<(), SignatureError> {
         for name in headers.keys().map(http::HeaderName::as_str) {
-            // A content delivery network adds its own request id on the way, and that means nothing to us.
+            // Added by a content delivery network; has no meaning here.
             let counts = name.starts_with("x-amz-") && name != "x-amz-cf-id";
             if counts && !self.signed_headers.iter().any(|signed| signed == name) {
                 return Err(SignatureError::UnsignedHeader(name.to_owned()));
@@ -331,7 +330,7 @@ impl Signature {
         Ok(())
     }
 
-    /// Method, path, query, headers and payload in the one spelling that both sides sign.
+    /// The canonical form of method, path, query, headers and payload hash.
     fn canonical_request(&self, request: SentRequest<'_>) -> Vec<u8> {
         let mut out = Vec::with_capacity(1024);
         out.extend_from_slice(request.method.as_bytes());
@@ -363,7 +362,7 @@ impl Signature {
     }
 }
 
-/// Signs, and so verifies, for one day, region and service.
+/// Signing key for one date, region and service.
 #[derive(Clone)]
 pub struct SigningKey(hmac::Key);
 
@@ -383,10 +382,10 @@ impl SigningKey {
     }
 }
 
-/// The signature of a POST form: it covers the policy document, which covers the fields.
+/// Parses the signature of a POST form. It covers the policy document, which covers the fields.
 ///
 /// # Errors
-/// A field is missing or cannot be read, or the time is over.
+/// A field is missing or malformed, or the date lies in the future.
 pub fn read_form(field: impl Fn(&str) -> Option<String>, now: i64) -> Result<FormSignature, SignatureError> {
     let malformed = |why: &str| SignatureError::MalformedQuery(why.to_owned());
     let require = |name: &str| field(name).ok_or_else(|| malformed(&format!("{name} is missing")));
@@ -401,7 +400,7 @@ pub fn read_form(field: impl Fn(&str) -> Option<String>, now: i64) -> Result<For
     if !time.text.starts_with(&credential.date) {
         return Err(malformed("the dates of credential and form differ"));
     }
-    // A form lives as long as its policy says; a date ahead of us is a clock that is wrong.
+    // The policy limits the form's lifetime; a date in the future means a wrong clock.
     if time.unix_seconds > now.saturating_add(CLOCK_SKEW) {
         return Err(SignatureError::NotYetValid);
     }
@@ -414,36 +413,36 @@ pub fn read_form(field: impl Fn(&str) -> Option<String>, now: i64) -> Result<For
     })
 }
 
-/// What a POST form says about its signature.
+/// Parsed signature of a POST form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormSignature {
-    /// Whose.
+    /// Scope of the signature.
     pub credential: Credential,
     /// `x-amz-security-token`.
     pub session_token: Option<String>,
-    /// The policy document in base64, as sent.
+    /// Base64-encoded policy document, as sent.
     pub policy: String,
     signature: [u8; 32],
 }
 
 impl FormSignature {
-    /// Whether `secret` signed the policy.
+    /// Verifies that `secret` signed the policy.
     ///
     /// # Errors
-    /// It did not.
+    /// The signature does not match.
     pub fn verify(&self, secret: &str) -> Result<(), SignatureError> {
         let expected = self.credential.signing_key(secret).sign(self.policy.as_bytes());
         if constant_time_eq(&expected, &self.signature) { Ok(()) } else { Err(SignatureError::DoesNotMatch) }
     }
 }
 
-/// A key as it stands in a path: percent-encoded but for slashes.
+/// Percent-encodes a key for a path, keeping slashes.
 #[must_use]
 pub fn encode_path(key: &str) -> String {
     percent_encode(key.as_bytes(), ENCODED_IN_PATH).to_string()
 }
 
-/// Name and value of each query parameter, decoded; `+` is a space, as in forms.
+/// Decoded name and value of each query parameter; `+` is a space, as in forms.
 #[must_use]
 pub fn query_pairs(query: &str) -> Vec<(String, String)> {
     let decode = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
@@ -457,7 +456,7 @@ pub fn query_pairs(query: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Lower-case hexadecimal SHA-256.
+/// SHA-256 in lower-case hex.
 #[must_use]
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex::encode(digest::digest(&digest::SHA256, bytes).as_ref())
@@ -468,14 +467,14 @@ fn string_to_sign(algorithm: &str, signature: &Signature, canonical_request: &[u
     format!("{algorithm}\n{time}\n{scope}\n{}", sha256_hex(canonical_request))
 }
 
-/// S3 encodes a path once, whatever the client encoded: `%7E` and `~` are the same.
+/// S3 encodes a path exactly once, whatever the client sent: `%7E` and `~` are equal.
 fn canonical_path(path: &str) -> String {
     let decoded: Vec<u8> = percent_decode_str(path).collect();
     let encoded = percent_encode(&decoded, ENCODED_IN_PATH).to_string();
     if encoded.is_empty() { "/".to_owned() } else { encoded }
 }
 
-/// The signature itself is left out; nothing else is.
+/// Excludes only the signature itself.
 fn canonical_query(query: &str) -> String {
     let encode = |text: &str| -> String {
         let decoded: Vec<u8> = percent_decode_str(&text.replace('+', " ")).collect();
@@ -495,7 +494,7 @@ fn canonical_query(query: &str) -> String {
     joined.join("&")
 }
 
-/// Trimmed, runs of spaces as one.
+/// Trimmed, with runs of spaces collapsed.
 fn push_header_value(out: &mut Vec<u8>, value: &[u8]) {
     let mut was_space = false;
     for &byte in value.trim_ascii() {
@@ -507,7 +506,7 @@ fn push_header_value(out: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// A parameter that stands twice could mean one thing to us and another to the signer.
+/// Rejects repeated parameters: this server and the signer could use different values.
 fn unique<'a>(pairs: &'a [(String, String)], name: &str) -> Result<Option<&'a str>, SignatureError> {
     let mut values = pairs.iter().filter(|(found, _)| found == name).map(|(_, value)| value.as_str());
     let first = values.next();

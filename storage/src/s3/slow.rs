@@ -1,5 +1,5 @@
-//! Answers that may take long to come: S3 keeps the connection alive by white space before the document. An error that comes
-//! then is a document too, and the status was 200; clients of S3 look for that.
+//! Responses that may take long: S3 keeps the connection alive by sending white space before the document.
+//! If an error follows, it is sent as a document after status 200; S3 clients check for that.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use super::error::{S3Error, xml};
 use super::xml::DECLARATION;
 use crate::error::StorageError;
 
-/// How long the status waits for the outcome, and then each space for the next.
+/// How long to wait for the result before sending the status, and between two spaces.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Runs `work`, which makes a document, to its end, whether or not the client stays.
+/// Runs `work`, which produces a document, to completion even if the client disconnects.
 pub(super) async fn answer(
     call: Call,
     work: impl FnOnce(Call) -> BoxFuture<'static, Result<String, S3Error>>,
@@ -56,7 +56,7 @@ async fn answer_within(
 
 type Work = JoinHandle<Result<String, S3Error>>;
 
-/// A space, or the document, behind which nothing comes.
+/// A space, or the final document.
 async fn next_piece(patience: Duration, mut task: Work, resource: &str) -> (Bytes, Option<Work>) {
     let Ok(done) = timeout(patience, &mut task).await else {
         return (Bytes::from_static(b" "), Some(task));

@@ -1,4 +1,4 @@
-//! PutObject, CopyObject and the deletions. All of them overwrite: S3 knows no other way.
+//! PutObject, CopyObject and deletions. Writes overwrite unless the request forbids it, as in S3.
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -29,7 +29,7 @@ use crate::objects::routes::ObjectPath;
 use crate::objects::write::{self, Content, Context, NewObject};
 use crate::operation::Operation;
 
-/// The largest object of one PutObject, or part of one: 5 GiB.
+/// Maximum size of one PutObject or part: 5 GiB.
 pub(super) const MAX_SINGLE_BYTES: u64 = 5 * 1024 * 1024 * 1024;
 const META: &str = "x-amz-meta-";
 
@@ -37,7 +37,7 @@ pub(super) async fn put(call: &Call, mut payload: Payload) -> Result<Response, S
     let mut at = call.object();
     let length = payload.announced_length();
     if at.key.ends_with('/') && length == Some(0) {
-        // Clients make folders this way.
+        // Clients create folders this way.
         at.key.push_str(".emptyFolderPlaceholder");
     }
     let cx = call.context(Operation::S3_UPLOAD);
@@ -55,8 +55,8 @@ pub(super) async fn put(call: &Call, mut payload: Payload) -> Result<Response, S
     Ok(headers.into_response())
 }
 
-/// Whether a write must not replace an object: `If-None-Match: *`. To ignore another condition would do what the client did
-/// not want.
+/// Whether the write must not replace an object (`If-None-Match: *`). Other conditions are rejected, because
+/// ignoring them could overwrite an object against the client's intent.
 pub(super) fn creates_only(headers: &HeaderMap) -> Result<bool, S3Error> {
     match headers.get(IF_NONE_MATCH).map(HeaderValue::as_bytes) {
         _ if headers.contains_key(IF_MATCH) => Err(S3Error::not_implemented()),
@@ -71,7 +71,7 @@ pub(super) fn taken(error: StorageError) -> S3Error {
     if error == StorageError::key_already_exists() { S3Error::precondition_failed() } else { error.into() }
 }
 
-/// ETag and checksum of bytes that were taken.
+/// Adds ETag and checksum of the stored bytes.
 pub(super) fn describe_bytes(headers: &mut HeaderMap, e_tag: &str, checksum: Option<(Algorithm, &str)>) {
     if let Ok(e_tag) = HeaderValue::try_from(format!("\"{e_tag}\"")) {
         headers.insert(ETAG, e_tag);
@@ -102,7 +102,8 @@ pub(super) async fn receive(
     }
 }
 
-/// The pieces of a body. Why it was refused is left in `refused`: the reader of the pieces knows no such reasons.
+/// Streams a body. The reason of a rejection is stored in `refused`, because the stream's error type cannot
+/// carry it.
 fn pieces<'a>(
     payload: &'a mut Payload,
     refused: &'a mut Option<PayloadError>,
@@ -119,7 +120,7 @@ fn pieces<'a>(
     })
 }
 
-/// The object that a request with these headers makes.
+/// The object described by these headers.
 pub(super) fn described(
     headers: &HeaderMap,
     at: ObjectPath,
@@ -174,14 +175,14 @@ pub(super) async fn copy(call: &Call) -> Result<String, S3Error> {
     Ok(copied("CopyObjectResult", e_tag, cx.storage.callers.clock.now()))
 }
 
-/// What a copy answers.
+/// The result document of a copy.
 pub(super) fn copied(root: &'static str, e_tag: &str, at: jiff::Timestamp) -> String {
     let mut out = Writer::new(root);
     out.text("ETag", format!("\"{e_tag}\"")).text("LastModified", at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ"));
     out.finish(root)
 }
 
-/// The object that `x-amz-copy-source` names, as the caller may see it.
+/// The object named by `x-amz-copy-source`, if the caller may see it.
 pub(super) async fn source(call: &Call, operation: Operation) -> Result<(ObjectPath, StoredObject), S3Error> {
     let header = call.header("x-amz-copy-source").unwrap_or_default();
     let at = source_path(header)?;
@@ -195,7 +196,7 @@ pub(super) async fn source(call: &Call, operation: Operation) -> Result<(ObjectP
     }
 }
 
-/// `/bucket/key`, encoded; the first slash may be missing.
+/// `/bucket/key`, percent-encoded; the leading slash is optional.
 fn source_path(header: &str) -> Result<ObjectPath, S3Error> {
     let invalid = || {
         let message = "Copy Source must mention the source bucket and key: sourcebucket/sourcekey";
@@ -206,7 +207,7 @@ fn source_path(header: &str) -> Result<ObjectPath, S3Error> {
     if version.is_some_and(|version| version != ONLY_VERSION) {
         return Err(S3Error::not_implemented());
     }
-    // Another question mark is part of the key.
+    // Further question marks are part of the key.
     let path = if version.is_some() || query.is_empty() { path } else { header };
     let (bucket, key) = path.strip_prefix('/').unwrap_or(path).split_once('/').ok_or_else(invalid)?;
     let decode = |text: &str| names::decode(text).map_err(|_| invalid());
@@ -218,7 +219,7 @@ fn source_path(header: &str) -> Result<ObjectPath, S3Error> {
     Ok(ObjectPath { bucket, key })
 }
 
-/// DeleteObject. What is not there, or hidden from the caller, is deleted already.
+/// DeleteObject. Succeeds for objects that do not exist or are hidden from the caller.
 pub(super) async fn delete(call: &Call) -> Result<Response, S3Error> {
     remove(call, Operation::S3_OBJECT_DELETE, vec![call.key().to_owned()]).await?;
     Ok(StatusCode::NO_CONTENT.into_response())

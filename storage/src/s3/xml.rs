@@ -1,4 +1,4 @@
-//! XML in and out: what S3 clients send, within bounds, and what they are answered.
+//! XML parsing, with limits, of what S3 clients send, and writing of responses.
 
 use std::fmt::Display;
 
@@ -6,25 +6,25 @@ use quick_xml::Reader;
 use quick_xml::escape::{escape, resolve_predefined_entity};
 use quick_xml::events::Event;
 
-/// Namespace of everything S3 answers.
+/// Namespace of all S3 responses.
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
-/// What each document begins with.
+/// Start of every document.
 pub(crate) const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
-/// Elements within elements.
+/// Maximum nesting depth.
 const MAX_DEPTH: usize = 8;
-/// Characters of one value.
+/// Maximum length of a value.
 const MAX_TEXT: usize = 4096;
 
-/// The document cannot be read, or is more than a client has to send.
+/// The document is malformed or exceeds a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("The XML you provided was not well-formed or did not validate against our published schema")]
 pub(crate) struct MalformedXml;
 
-/// Calls `visit` at the end of each element with its path, such as `["Delete", "Object", "Key"]`, and its text. Document
-/// types are refused, and with them entities of one's own.
+/// Calls `visit` at the end of each element with its path, such as `["Delete", "Object", "Key"]`, and its
+/// text. Rejects document types, and thereby custom entities.
 ///
 /// # Errors
-/// The document is malformed or passes a bound, or `visit` refuses it.
+/// The document is malformed or exceeds a limit, or `visit` rejects it.
 pub(crate) fn read(
     document: &[u8],
     mut visit: impl FnMut(&[&str], &str) -> Result<(), MalformedXml>,
@@ -50,7 +50,7 @@ pub(crate) fn read(
                     return Err(MalformedXml);
                 }
                 has_root = true;
-                // Values stand in elements without children: what stood before a child is indentation.
+                // Values are in elements without children, so text before a child is indentation.
                 if let Some((_, text)) = open.last_mut() {
                     text.clear();
                 }
@@ -59,7 +59,7 @@ pub(crate) fn read(
                     .to_owned();
                 open.push((name, String::new()));
             }
-            // That it is the end of the element which is open, the reader has checked.
+            // The reader has verified that this closes the open element.
             Event::End(_) => {
                 let path: Vec<&str> = open.iter().map(|(name, _)| name.as_str()).collect();
                 let text = open.last().map(|(_, text)| text.as_str()).ok_or(MalformedXml)?;
@@ -84,25 +84,26 @@ pub(crate) fn read(
     }
 }
 
-/// Writes one document. What is written is escaped; names are ours.
+/// Writes a document. Values are escaped; names are trusted.
 pub(crate) struct Writer {
     out: String,
 }
 
 impl Writer {
-    /// Begins a document with this root element, in S3's namespace.
+    /// Starts a document with this root element in S3's namespace.
     #[must_use]
     pub(crate) fn new(root: &'static str) -> Self {
         Self { out: format!("{DECLARATION}<{root} xmlns=\"{NAMESPACE}\">") }
     }
 
-    /// Begins a document without a namespace: an error's root has none, and clients such as botocore then find its members.
+    /// Starts a document without a namespace: an error's root has none, which clients such as botocore rely
+    /// on.
     #[must_use]
     pub(crate) fn without_namespace(root: &'static str) -> Self {
         Self { out: format!("{DECLARATION}<{root}>") }
     }
 
-    /// An element with a text.
+    /// Adds an element with text.
     pub(crate) fn text(&mut self, name: &'static str, value: impl Display) -> &mut Self {
         let value = value.to_string();
         self.open(name);
@@ -110,7 +111,7 @@ impl Writer {
         self.close(name)
     }
 
-    /// An element with a text, where there is one.
+    /// Adds an element with text, if there is a value.
     pub(crate) fn optional(&mut self, name: &'static str, value: Option<impl Display>) -> &mut Self {
         match value {
             Some(value) => self.text(name, value),
@@ -118,20 +119,20 @@ impl Writer {
         }
     }
 
-    /// An element with elements.
+    /// Adds an element with child elements.
     pub(crate) fn element(&mut self, name: &'static str, content: impl FnOnce(&mut Self)) -> &mut Self {
         self.open(name);
         content(self);
         self.close(name)
     }
 
-    /// The text of the root itself.
+    /// Adds text to the current element.
     pub(crate) fn content(&mut self, value: &str) -> &mut Self {
         self.out.push_str(&escape(value));
         self
     }
 
-    /// Ends the root element; the document.
+    /// Closes the root element and returns the document.
     #[must_use]
     pub(crate) fn finish(mut self, root: &'static str) -> String {
         self.close(root);

@@ -1,4 +1,4 @@
-//! Answers of the protocol: no JSON, true status codes, and a text for people (storage.md §3.15).
+//! Responses of the TUS protocol: no JSON, real status codes, and a human-readable text (storage.md §3.15).
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ const EXTENSIONS: HeaderValue =
     HeaderValue::from_static("creation,creation-with-upload,creation-defer-length,termination,expiration");
 const TUS_RESUMABLE: HeaderName = HeaderName::from_static("tus-resumable");
 
-/// Why a request was refused.
+/// Why a request was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     status: StatusCode,
@@ -30,12 +30,12 @@ impl Refusal {
         Self { status, text: text.into() }
     }
 
-    /// No upload has this id, or it is gone.
+    /// The upload does not exist or has expired.
     pub(super) fn unknown_upload() -> Self {
         Self::new(StatusCode::NOT_FOUND, "The file for this url was not found")
     }
 
-    /// The upload would be larger than the server takes.
+    /// The upload exceeds the size limit.
     pub(super) fn maximum_exceeded() -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "Maximum size exceeded")
     }
@@ -61,7 +61,7 @@ impl From<StorageError> for Refusal {
     }
 }
 
-/// What an answer tells of an upload.
+/// State of an upload in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shown {
     pub(super) is_complete: bool,
@@ -133,8 +133,8 @@ pub(super) fn progress(upload: &Upload, expires: Option<i64>) -> Response {
     response
 }
 
-/// Where the upload goes on: below `server.public_url` if that is an address for others, else below the address that the
-/// client has used.
+/// URL for continuing the upload: below `server.public_url` unless that is local to this machine, in which
+/// case below the URL the client used.
 pub(super) fn location(storage: &Storage, parts: &Parts, is_signed: bool, id: Uuid) -> String {
     let original = parts.extensions.get::<Original>();
     let prefix = original.map_or("", |original| &original.prefix);
@@ -143,7 +143,7 @@ pub(super) fn location(storage: &Storage, parts: &Parts, is_signed: bool, id: Uu
     });
     let mut location = used.unwrap_or_else(|| storage.public_url.clone());
     let sign = if is_signed { "/sign" } else { "" };
-    // Writing to a text does not fail.
+    // Writing to a String cannot fail.
     let _written = write!(location, "{prefix}{root}{sign}/{id}", root = super::ROOT);
     location
 }

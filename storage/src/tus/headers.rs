@@ -1,4 +1,4 @@
-//! The protocol's headers.
+//! Request headers of the TUS protocol.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
@@ -11,22 +11,22 @@ use crate::objects::routes::ObjectPath;
 const MOST_METADATA_BYTES: usize = 16 * 1024;
 const BODY_TYPE: &str = "application/offset+octet-stream";
 
-/// What a POST says.
+/// Headers of a POST.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Creation {
-    /// None: it is said later.
+    /// `None` if the length is deferred.
     pub(super) length: Option<u64>,
     /// `Upload-Metadata`.
     pub(super) metadata: String,
-    /// The first bytes come along.
+    /// Whether the request contains the first bytes.
     pub(super) has_body: bool,
 }
 
-/// What a PATCH says.
+/// Headers of a PATCH.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Append {
     pub(super) offset: u64,
-    /// Of an upload that has none yet.
+    /// Length of an upload that did not have one.
     pub(super) length: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ fn invalid(name: &str) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, format!("Invalid {name}"))
 }
 
-/// Digits only: no sign, and nothing that is too large to count.
+/// Parses a number: digits only, at most `i64::MAX`.
 fn number(headers: &HeaderMap, name: &str) -> Result<Option<u64>, Refusal> {
     let Some(text) = text(headers, name) else { return Ok(None) };
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -58,7 +58,7 @@ pub(super) fn signature(headers: &HeaderMap) -> Option<String> {
     text(headers, "x-signature").map(str::to_owned)
 }
 
-/// Checks the protocol's version.
+/// Checks the protocol version.
 pub(super) fn resumable(headers: &HeaderMap) -> Result<(), Refusal> {
     match text(headers, "tus-resumable") {
         None => Err(Refusal::new(StatusCode::PRECONDITION_FAILED, "Tus-Resumable Required")),
@@ -67,7 +67,7 @@ pub(super) fn resumable(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-/// Whether there is a body, which has one type only.
+/// Whether there is a body; it must have the protocol's content type.
 fn has_body(headers: &HeaderMap) -> Result<bool, Refusal> {
     match text(headers, header::CONTENT_TYPE.as_str()) {
         None => Ok(false),
@@ -108,17 +108,17 @@ pub(super) fn append(headers: &HeaderMap) -> Result<Append, Refusal> {
     Ok(Append { offset, length })
 }
 
-/// What `Upload-Metadata` says: pairs of a key and base64.
+/// Parsed `Upload-Metadata`: pairs of a key and a base64 value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Metadata {
     bucket: Option<String>,
     key: Option<String>,
     pub(super) content_type: Option<String>,
-    /// As it is stored.
+    /// The value to store.
     pub(super) cache_control: String,
-    /// The user's: text of a JSON object.
+    /// User metadata: text of a JSON object.
     pub(super) user_metadata: Option<String>,
-    /// The header as HEAD shows it: with `cacheControl` as it is stored.
+    /// The header as HEAD returns it, with the stored `cacheControl`.
     pub(super) echo: String,
 }
 
@@ -144,7 +144,7 @@ impl Metadata {
                 "objectName" => read.key = Some(value),
                 "contentType" => read.content_type = Some(value).filter(|value| !value.is_empty()),
                 "metadata" => {
-                    // What is no JSON object is left out, as in other uploads.
+                    // Ignored unless it is a JSON object, as in other uploads.
                     let parsed: Option<serde_json::Map<_, _>> = serde_json::from_str(&value).ok();
                     read.user_metadata = parsed.map(|parsed| serde_json::Value::Object(parsed).to_string());
                 }
@@ -163,7 +163,7 @@ impl Metadata {
         Ok(read)
     }
 
-    /// Where the object goes; its names are judged later.
+    /// The object's path; validated later.
     pub(super) fn path(&self) -> Result<ObjectPath, Refusal> {
         let missing = |text: &str| Refusal::new(StatusCode::BAD_REQUEST, text);
         let bucket = self.bucket.clone().ok_or_else(|| missing("Bucket name invalid"))?;
@@ -172,7 +172,7 @@ impl Metadata {
     }
 }
 
-/// Base64 with or without its padding.
+/// Decodes base64 with or without padding.
 fn decode(encoded: &str) -> Option<String> {
     let bytes = STANDARD.decode(encoded).or_else(|_| STANDARD_NO_PAD.decode(encoded)).ok()?;
     String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))

@@ -1,8 +1,9 @@
-//! One request at a time works on an upload. A second one asks the first to stop, which keeps what it has received, and waits
-//! for it: a client that comes back while its old connection still hangs must not wait until that one is given up.
+//! Serializes requests for an upload. A second request asks the first to stop, which keeps what it has
+//! received, and waits for it: a client that reconnects while its old connection still hangs must not wait
+//! for that one to time out.
 //!
-//! The lock is of this server alone. Two servers that take bytes of one upload are kept apart by its rows: the bytes of one of
-//! them find their place taken.
+//! The lock is local to this server. Two servers receiving bytes of one upload are serialized by its rows:
+//! the slower one finds its offset taken.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +20,7 @@ use super::answer::Refusal;
 /// How long a request waits for another.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Which uploads are being worked on.
+/// Uploads in progress.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Locks {
     slots: Arc<Mutex<HashMap<Uuid, Arc<Slot>>>>,
@@ -28,12 +29,12 @@ pub(crate) struct Locks {
 #[derive(Debug, Default)]
 struct Slot {
     busy: Arc<tokio::sync::Mutex<()>>,
-    /// Requests that wait.
+    /// Number of waiting requests.
     waiting: AtomicUsize,
     asked: Notify,
 }
 
-/// The right to work on an upload, until it is dropped.
+/// The lock on an upload; released on drop.
 #[derive(Debug)]
 pub(crate) struct Held {
     upload: Uuid,
@@ -71,7 +72,7 @@ impl Locks {
     }
 }
 
-/// Counts as waiting until it is dropped, also by a client that leaves.
+/// Counts a waiting request until dropped, even if its client disconnects.
 struct Waiting {
     upload: Uuid,
     slot: Arc<Slot>,
@@ -127,7 +128,7 @@ mod tests {
         let held = locks.lock(Uuid::from_u128(1)).await.unwrap();
         let refused = locks.lock(Uuid::from_u128(1)).await.unwrap_err();
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-        // Who has gone waits no longer.
+        // A request that gave up no longer counts as waiting.
         assert_eq!(held.slot.waiting.load(Ordering::Acquire), 0);
     }
 }

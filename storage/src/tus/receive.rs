@@ -1,4 +1,4 @@
-//! The bytes of a PATCH, and what the last one makes of them.
+//! Receives the bytes of a PATCH, and completes the object with the last ones.
 
 use axum::body::Body;
 use futures_util::StreamExt as _;
@@ -14,7 +14,7 @@ use crate::error::StorageError;
 use crate::objects::metadata::hex;
 use crate::objects::write::{self as objects, Content, Context, NewObject, RequiredStatement};
 
-/// How the bytes of a PATCH ended.
+/// How receiving ended.
 enum End {
     /// All that the client sent.
     Whole,
@@ -26,8 +26,8 @@ enum End {
     TooMany,
 }
 
-/// Stores what comes in the blob of `intent` and, with the upload's last bytes, makes the object. It goes on when the client leaves, so that what came
-/// is kept.
+/// Stores the body in the blob of `intent` and, if it completes the upload, creates the object. Continues
+/// when the client disconnects, so that received bytes are kept.
 pub(super) async fn append(
     cx: Context,
     upload: Upload,
@@ -129,10 +129,10 @@ async fn add_part(
     Ok(())
 }
 
-/// Makes the object of an upload that has all its bytes.
+/// Creates the object of an upload that has all its bytes.
 ///
 /// # Errors
-/// As any upload's end; the bytes stay, and the next request tries again.
+/// As for any upload; the parts are kept, and the next request retries.
 pub(super) async fn complete(cx: &Context, upload: Upload, object: &NewObject) -> Result<Upload, Refusal> {
     let parts = upload.parts(cx).await?;
     let also = vec![RequiredStatement {
@@ -140,7 +140,7 @@ pub(super) async fn complete(cx: &Context, upload: Upload, object: &NewObject) -
         otherwise: StorageError::key_already_exists(),
     }];
     match parts.as_slice() {
-        // Its blob is the object's.
+        // The part's blob becomes the object's.
         [Part { blob, md5 }] => {
             let content = Content { blob: *blob, size: upload.offset, e_tag: hex(md5) };
             let _stored = objects::finish(cx, object, &content, None, also).await?;

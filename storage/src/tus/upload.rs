@@ -1,4 +1,4 @@
-//! An upload's row.
+//! A row of `storage.tus_uploads`.
 
 use basalt_pg::session::Statement;
 use basalt_pg::sql::Param;
@@ -14,29 +14,29 @@ use crate::error::StorageError;
 use crate::objects::routes::ObjectPath;
 use crate::objects::write::{Context, MAX_UNFINISHED_UPLOADS, NewObject, lock_client};
 
-/// An upload, as far as it is.
+/// An upload in its current state.
 #[derive(Debug, Clone)]
 pub(super) struct Upload {
     pub(super) id: Uuid,
     pub(super) at: ObjectPath,
-    /// None: the client has not said yet.
+    /// `None` if the client has not sent it yet.
     pub(super) length: Option<u64>,
-    /// Bytes that are stored.
+    /// Bytes stored so far.
     pub(super) offset: u64,
-    /// `sub` of the user who began it.
+    /// `sub` of the user who created it.
     pub(super) owner: Option<String>,
     mime_type: String,
     cache_control: String,
     user_metadata: Option<String>,
-    /// `Upload-Metadata`.
+    /// Value of `Upload-Metadata` to return.
     pub(super) echo: String,
     /// Seconds since 1970.
     pub(super) expires: i64,
-    /// The object is there.
+    /// Whether the object has been created.
     pub(super) is_completed: bool,
 }
 
-/// What one PATCH brought.
+/// The bytes of one PATCH.
 #[derive(Debug, Clone)]
 pub(super) struct Part {
     pub(super) blob: BlobId,
@@ -67,7 +67,7 @@ impl Upload {
         }
     }
 
-    /// The object that it will be. `announced`: what policies see of the request's length.
+    /// The object to be created. `announced` is the request's length, which policies can see.
     pub(super) fn object(&self, upsert: bool, announced: Option<u64>) -> NewObject {
         NewObject {
             at: self.at.clone(),
@@ -92,10 +92,10 @@ impl Upload {
         Ok(self.length.unwrap_or(most_bytes).saturating_sub(self.offset))
     }
 
-    /// Makes the row. `client` is whose unfinished uploads it counts among; none are counted without.
+    /// Inserts the row. Counts it against the client's limit of unfinished uploads if `client` is given.
     ///
     /// # Errors
-    /// The client has too many of them.
+    /// The client has too many unfinished uploads.
     pub(super) async fn insert(&self, cx: &Context, client: Option<&str>) -> Result<(), StorageError> {
         const INSERT: &str = "\
 insert into storage.tus_uploads (id, bucket_id, key, upload_length, owner_id, mime_type, cache_control, user_metadata,
@@ -164,7 +164,7 @@ where u.id = $1::uuid";
         Ok(upload)
     }
 
-    /// Stores the length that a PATCH has said.
+    /// Stores the length sent with a PATCH.
     pub(super) async fn set_length(&self, cx: &Context) -> Result<(), StorageError> {
         const SET: &str = "update storage.tus_uploads set upload_length = $2::bigint where id = $1::uuid and upload_length is null";
         let mut batch = cx.as_service();
@@ -173,7 +173,7 @@ where u.id = $1::uuid";
         batch.commit(cx.deadline.renewed()).await.map(drop)
     }
 
-    /// Gives the upload up; its parts become garbage.
+    /// Deletes the upload; its parts become garbage.
     pub(super) async fn delete(&self, cx: &Context) -> Result<(), StorageError> {
         let mut batch = cx.as_service();
         let _row = batch
@@ -181,8 +181,8 @@ where u.id = $1::uuid";
         batch.commit(cx.deadline.renewed()).await.map(drop)
     }
 
-    /// A statement that stores a part where it belongs and answers a row; none, if the upload is gone, completed or elsewhere
-    /// by now.
+    /// A statement that inserts a part at the current offset. It returns a row unless the upload was
+    /// deleted, completed, or its offset has changed.
     pub(super) fn add_part(&self, blob: BlobId, written: &Written) -> Statement {
         const ADD: &str = "\
 with upload as (
@@ -203,7 +203,8 @@ returning upload_id";
         Statement { text: ADD.into(), params }
     }
 
-    /// A statement that marks it as completed and answers a row; none, if it is that already, or gone.
+    /// A statement that marks the upload as completed. It returns a row unless that has already happened or
+    /// the upload is deleted.
     pub(super) fn mark_completed(&self) -> Statement {
         const MARK: &str = "\
 with parts as (delete from storage.tus_upload_parts where upload_id = $1::uuid)
@@ -211,12 +212,12 @@ update storage.tus_uploads set completed_at = now() where id = $1::uuid and comp
         Statement { text: MARK.into(), params: vec![Param::from_display(self.id)] }
     }
 
-    /// The same with its object made.
+    /// Returns the upload as completed.
     pub(super) fn completed(self) -> Self {
         Self { is_completed: true, ..self }
     }
 
-    /// Its parts in their order.
+    /// The stored parts, ordered by offset.
     pub(super) async fn parts(&self, cx: &Context) -> Result<Vec<Part>, StorageError> {
         const PARTS: &str =
             "select version, md5 from storage.tus_upload_parts where upload_id = $1::uuid order by start_at";

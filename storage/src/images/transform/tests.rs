@@ -33,7 +33,7 @@ fn write_png(bytes: &mut Vec<u8>, image: &DynamicImage, profile: Vec<u8>) {
     image.write_with_encoder(encoder).unwrap();
 }
 
-/// The format and the pixels of a variant.
+/// Format and pixels of a variant.
 fn seen(source: &[u8], query: &str) -> (Output, DynamicImage) {
     let variant = make(source, query).unwrap();
     let mime = image::guess_format(&variant.bytes).unwrap().to_mime_type();
@@ -64,9 +64,9 @@ fn png(image: &DynamicImage) -> Vec<u8> {
     stored(image, ImageFormat::Png)
 }
 
-/// The nearest of the four colours, at a place given in shares of the sides.
+/// The nearest of the four colours at a relative position.
 fn colour(image: &DynamicImage, x: f64, y: f64) -> [u8; 3] {
-    // The last pixel that begins before that place.
+    // The last pixel that starts before that position.
     let at = |share: f64, side: u32| {
         (0..side).rfind(|pixel| f64::from(*pixel) <= share * f64::from(side)).unwrap()
     };
@@ -87,7 +87,7 @@ fn noise(width: u32, height: u32) -> DynamicImage {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         u8::try_from((state >> 16) % most).unwrap()
     };
-    // Grain on colours that change slowly.
+    // Noise on slowly changing colours.
     RgbImage::from_fn(width, height, |x, y| {
         let shade = |side: u32| u8::try_from(side / 2 % 224).unwrap();
         Rgb([shade(x) + byte(32), shade(y) + byte(32), shade(x + y)])
@@ -140,7 +140,7 @@ fn cover_keeps_the_part_at_the_anchor() {
     }
 }
 
-/// A JPEG whose EXIF says how it lies.
+/// A JPEG with an EXIF orientation.
 fn with_orientation(jpeg: &[u8], orientation: u8) -> Vec<u8> {
     let mut exif = b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0".to_vec();
     exif.extend([orientation, 0, 0, 0, 0, 0, 0, 0]);
@@ -201,7 +201,7 @@ fn each_source_format_has_its_output() {
         (ImageFormat::Tiff, Output::Jpeg, Some(Output::Png)),
         (ImageFormat::Ico, Output::Png, Some(Output::Png)),
     ] {
-        // Icons of our writing always have alpha.
+        // The icon encoder always writes alpha.
         let source = if format == ImageFormat::Ico { opaque.to_rgba8().into() } else { opaque.clone() };
         let (found, image) = seen(&stored(&source, format), "width=20");
         assert_eq!(
@@ -294,7 +294,7 @@ fn an_animation_moves_in_its_own_size_only() {
     assert_eq!(seen(&source, "width=20&format=webp").0, Output::WebP);
 }
 
-/// A PNG that says it has this size, and has hardly any bytes.
+/// A PNG header with this size and hardly any data.
 fn empty_png(width: u32, height: u32) -> Vec<u8> {
     let mut bytes = png(&DynamicImage::new_luma8(1, 1));
     bytes[16..20].copy_from_slice(&width.to_be_bytes());
@@ -318,7 +318,7 @@ fn the_size_is_judged_before_the_pixels() {
     let too_many = Err(TransformError::TooManyPixels);
     assert_eq!(make(&empty_png(30_000, 30_000), "width=10"), too_many);
     assert_eq!(make(&empty_png(1_000_001, 1), "width=10"), too_many);
-    // So many pixels may be: that they are missing is another fault.
+    // The size is allowed; the missing pixels are a different error.
     assert_eq!(make(&empty_png(1000, 1000), "width=10"), Err(TransformError::Unsupported));
 
     let mut gif = moving_gif();
@@ -332,7 +332,7 @@ fn the_size_is_judged_before_the_pixels() {
     bmp[18..22].copy_from_slice(&50_000_u32.to_le_bytes());
     bmp[22..26].copy_from_slice(&50_000_u32.to_le_bytes());
     assert_eq!(make(&bmp, ""), too_many);
-    // Deep pixels count as more of them, unless they are narrowed while they are read.
+    // Deep pixels count several times, unless they are narrowed while decoding.
     let deep = DynamicImage::new_rgba16(900, 900);
     assert_eq!(make(&stored(&deep, ImageFormat::Tiff), "width=10"), too_many);
     let mut deep = DynamicImage::new_rgba16(900, 900);
@@ -340,13 +340,13 @@ fn the_size_is_judged_before_the_pixels() {
     assert!(make(&png(&deep), "width=10").is_ok());
 }
 
-/// A grey JPEG in two scans, of blocks that each have one shade.
+/// A grey JPEG in two scans, with blocks of one shade.
 fn progressive(across: u16, down: u16, shade: impl Fn(u16, u16) -> i32) -> Vec<u8> {
     let mut bytes = vec![0xff, 0xd8, 0xff, 0xdb, 0, 67, 0];
     bytes.extend([1; 64]);
     let ([h1, h2], [w1, w2]) = ((8 * down).to_be_bytes(), (8 * across).to_be_bytes());
     bytes.extend([0xff, 0xc2, 0, 11, 8, h1, h2, w1, w2, 1, 1, 0x11, 0]);
-    // Twelve codes of four bits for the shades, and one of one bit for blocks without detail.
+    // Twelve four-bit codes for the shades, and a one-bit code for blocks without detail.
     bytes.extend([0xff, 0xc4, 0, 31, 0, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     bytes.extend(0..12);
     bytes.extend([0xff, 0xc4, 0, 20, 0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -380,7 +380,7 @@ fn an_image_in_several_scans_needs_more_memory() {
     let frame = source.windows(2).position(|pair| pair == [0xff, 0xc0]).unwrap();
     source[frame + 1] = 0xc2;
     assert_eq!(within(&source), Err(TransformError::TooManyPixels));
-    // Grey takes a third.
+    // Grey needs a third.
     let grey = progressive(50, 50, |x, y| i32::from(x + y));
     assert_eq!(within(&grey), Ok(()));
     let (_, image) = seen(&grey, "width=50");
@@ -390,7 +390,7 @@ fn an_image_in_several_scans_needs_more_memory() {
 #[test]
 fn a_frame_larger_than_its_image_takes_no_memory() {
     let mut gif = moving_gif();
-    // The first image descriptor, behind the colour table and the extensions.
+    // The first image descriptor, after the colour table and the extensions.
     let descriptor = gif.windows(9).position(|nine| nine == [0x2c, 0, 0, 0, 0, 40, 0, 20, 0]).unwrap();
     gif[descriptor + 5..descriptor + 9].copy_from_slice(&[0xff; 4]);
     assert_eq!(make(&gif, "width=10"), Err(TransformError::TooManyPixels));
@@ -402,7 +402,7 @@ fn a_profile_that_unpacks_to_much_is_left_out() {
     let zeros = vec![0; 3 * usize::try_from(DECODER_BYTES).unwrap()];
     write_png(&mut bytes, &quadrants(40, 40), zeros);
     assert!(bytes.len() < 1_000_000);
-    // The decoder gives the chunk up, or the image with it.
+    // The decoder drops the chunk or fails.
     match make(&bytes, "width=20") {
         Ok(variant) => assert!(variant.bytes.len() < 10_000),
         Err(error) => assert_eq!(error, TransformError::TooManyPixels),
@@ -468,7 +468,7 @@ fn a_truncated_image_shows_what_came() {
     });
     for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::Bmp] {
         let whole = stored(&image.clone().into(), format);
-        // Rows of a BMP are stored from below.
+        // BMP stores rows bottom-up.
         let expected = if format == ImageFormat::Bmp { [BLUE, WHITE] } else { [RED, GREEN] };
         let cut = &whole[..whole.len() * 7 / 10];
         assert_eq!(make(cut, "width=100").err(), None, "{format:?}");
@@ -487,7 +487,7 @@ fn a_truncated_image_shows_what_came() {
 fn checksums_of_a_png_count_for_nothing() {
     let source = png(&quadrants(64, 64));
     let expected = make(&source, "width=32").unwrap();
-    // Of the head, of the pixels within their stream, and of the pixels' chunk.
+    // Checksums of the header, the compressed stream, and the chunk.
     let end = source.windows(4).position(|name| name == b"IEND").unwrap() - 4;
     for at in [29, 32, end - 8, end - 4, end - 1, source.len() - 1] {
         let mut damaged = source.clone();

@@ -1,4 +1,4 @@
-//! AWS's published example of a signed stream, in every way of cutting it up, and broken ones.
+//! AWS's published example of a signed stream, split in every way, and malformed variants.
 
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ const HEADERS: [(&str, &str); 6] = [
     ("x-amz-storage-class", "REDUCED_REDUNDANCY"),
 ];
 
-/// The signer of the example's request, whose own signature is checked on the way.
+/// Signer of the example's request, whose own signature is verified on the way.
 fn signer(changes: &[(&'static str, &'static str)], signed: &str, signature: &str) -> ChunkSigner {
     let mut headers = HeaderMap::new();
     for (name, value) in HEADERS.iter().chain(changes) {
@@ -91,7 +91,7 @@ fn trailer_body() -> Vec<u8> {
 /// Data and trailers.
 type Decoded = (Vec<u8>, Vec<(String, String)>);
 
-/// Reads a body that comes in pieces of `size`.
+/// Decodes a body received in pieces of `size` bytes.
 fn decode(mut decoder: Decoder, body: &[u8], size: usize) -> Result<Decoded, ChunkError> {
     let mut data = Vec::new();
     for piece in body.chunks(size) {
@@ -176,7 +176,7 @@ proptest! {
         let index = index % body.len();
         let before = body[index];
         body[index] ^= 1 << bit;
-        // Outside of data, a length in upper case is the same length, and a carriage return is decoration.
+        // Outside the data, upper-case hex digits and a carriage return change nothing.
         let is_data = (88..65_000).contains(&index);
         prop_assume!(is_data || (!before.eq_ignore_ascii_case(&body[index]) && before != b'\r'));
         prop_assert!(decode(Decoder::new(Some(signer), with_trailers), &body, 4096).is_err());

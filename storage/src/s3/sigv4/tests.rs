@@ -1,4 +1,4 @@
-//! The examples that AWS publishes, and what they become when something is changed.
+//! AWS's published examples, and altered versions of them.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ fn the_published_header_examples_verify() {
     ]);
     let put = SentRequest { method: "PUT", path: "/test$file.text", query: "", host: HOST, headers: &put };
     check(put, SECRET).unwrap();
-    // One spelling for the signature, whichever the client chose for the wire.
+    // The canonical form is the same whatever encoding the client sent.
     check(SentRequest { path: "/test%24file.text", ..put }, SECRET).unwrap();
 
     for (query, signature) in [
@@ -259,7 +259,7 @@ fn a_forms_policy_is_what_is_signed() {
     assert_eq!(read_form(|_| None, THEN), Err(SignatureError::Missing));
 }
 
-/// A request that AWS's own signer signed.
+/// A request signed by AWS's own signer.
 fn signed_by_aws(
     key: &str,
     query: &[(String, String)],
@@ -372,7 +372,7 @@ proptest! {
             }
             headers.insert(name, value);
             let refused = check(SentRequest { headers: &headers, ..sent }, SECRET);
-            // The access key says whose secret to take, and is not signed itself.
+            // The access key only selects the secret and is not signed.
             let is_same_otherwise = refused.as_ref().is_ok_and(|found| {
                 found.credential.access_key != signature.credential.access_key
             });
