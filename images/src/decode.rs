@@ -244,7 +244,7 @@ const fn of_word(sample: u16) -> u8 {
     high
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range of u8")]
 fn of_float(sample: f32) -> u8 {
     (sample.clamp(0.0, 1.0) * 255.0).round() as u8
 }

@@ -357,7 +357,7 @@ struct Shared {
     tracker: TaskTracker,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a gauge")]
+#[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
 fn show_presence_bytes(bytes: usize) {
     metrics::presence_bytes().set(bytes as f64);
 }
@@ -382,9 +382,9 @@ impl Hub {
     }
 
     fn shard(&self, key: &TopicKey) -> MutexGuard<'_, HashMap<TopicKey, Arc<Topic>>> {
-        #[expect(clippy::cast_possible_truncation, reason = "only the lowest bits count")]
+        #[expect(clippy::cast_possible_truncation, reason = "only the low bits are used")]
         let index = self.shared.hasher.hash_one(key) as usize % SHARDS;
-        #[expect(clippy::indexing_slicing, reason = "a remainder is below the divisor")]
+        #[expect(clippy::indexing_slicing, reason = "the remainder is less than SHARDS")]
         self.shared.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 

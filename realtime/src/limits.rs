@@ -30,7 +30,7 @@ struct Bucket {
 
 impl Rate {
     fn new(per_second: Option<u64>) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "settings are below 2^53")]
+        #[expect(clippy::cast_precision_loss, reason = "the setting's maximum is below 2^53")]
         let per_second = per_second.map_or(NO_LIMIT, |rate| rate as f64);
         let bucket = Bucket { room: per_second * WINDOW, filled_at: Instant::now() };
         Self { per_second, bucket: Mutex::new(bucket) }
@@ -46,7 +46,7 @@ impl Rate {
         self.with(|bucket| {
             let has_room = bucket.room >= 1.0;
             if has_room {
-                #[expect(clippy::cast_precision_loss, reason = "receivers are below 2^53")]
+                #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
                 let count = count as f64;
                 bucket.room -= count;
             }
@@ -57,11 +57,7 @@ impl Rate {
     /// Remaining events per second, and the limit; for HTTP response headers.
     pub(crate) fn left(&self) -> (u64, u64) {
         let per_second = self.per_second;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a cast beyond the range gives its end"
-        )]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
         self.with(|bucket| ((bucket.room / WINDOW) as u64, per_second as u64))
     }
 

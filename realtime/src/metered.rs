@@ -66,7 +66,7 @@ impl<S> Metered<S> {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+#[expect(clippy::cast_precision_loss, reason = "byte counts stay far below 2^53")]
 const fn as_gauge(bytes: usize) -> f64 {
     bytes as f64
 }

@@ -65,7 +65,7 @@ pub(crate) fn begin(max_users: usize) {
     for source in ["socket", "http", "database", "bus"] {
         count_broadcasts(source, 0);
     }
-    #[expect(clippy::cast_precision_loss, reason = "settings are below 2^53")]
+    #[expect(clippy::cast_precision_loss, reason = "the setting's maximum is below 2^53")]
     metrics::gauge!("basalt_realtime_users_limit").set(max_users as f64);
 }
 

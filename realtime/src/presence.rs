@@ -211,7 +211,7 @@ impl TopicPresence {
 
 impl Drop for TopicPresence {
     fn drop(&mut self) {
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+        #[expect(clippy::cast_precision_loss, reason = "the number of presences stays far below 2^53")]
         metrics::presences().decrement(self.metas.len() as f64);
     }
 }

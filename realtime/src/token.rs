@@ -181,7 +181,7 @@ impl Tokens {
             TokenError::BadSignature => TokenFault::Signature,
         })?;
         let expires_at = claims.seconds("exp").ok().flatten().ok_or(TokenFault::Fields)?;
-        #[expect(clippy::cast_possible_truncation, reason = "a cast beyond the range gives its end")]
+        #[expect(clippy::cast_possible_truncation, reason = "float casts saturate")]
         let expires_at = expires_at.round() as i64;
         if claims.role().is_none_or(str::is_empty) {
             return Err(TokenFault::Fields);

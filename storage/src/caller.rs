@@ -140,7 +140,7 @@ impl Callers {
             TokenError::Unsupported { .. } => "\"alg\" (Algorithm) Header Parameter value not allowed",
             TokenError::NoKey { .. } | TokenError::BadSignature => "signature verification failed",
         })?;
-        #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are exact in an f64")]
+        #[expect(clippy::cast_precision_loss, reason = "Unix seconds are exact in an f64")]
         let now = self.clock.now().as_second() as f64;
         match claims.seconds("nbf") {
             Err(_) => return Err("\"nbf\" claim must be a number"),

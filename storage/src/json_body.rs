@@ -351,7 +351,7 @@ pub(crate) fn as_number(value: &Value) -> Option<f64> {
 pub(crate) fn as_integer(value: &Value) -> Option<i64> {
     let number = as_number(value)?;
     // An infinite number comes from a text only, and counts as whole.
-    #[expect(clippy::cast_possible_truncation, reason = "`as` takes the nearest number that fits")]
+    #[expect(clippy::cast_possible_truncation, reason = "float casts saturate")]
     (number.is_infinite() || number.fract() == 0.0).then_some(number as i64)
 }
 
@@ -394,7 +394,7 @@ fn number_of_text(text: &str) -> Option<f64> {
                 _ => return None,
             };
             let digits_only = digits.chars().all(|digit| digit.is_digit(radix));
-            #[expect(clippy::cast_precision_loss, reason = "as JavaScript rounds it")]
+            #[expect(clippy::cast_precision_loss, reason = "rounds as JavaScript does")]
             let number = u64::from_str_radix(digits, radix).ok().map(|number| number as f64);
             number.filter(|_| digits_only)
         }

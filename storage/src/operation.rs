@@ -6,7 +6,7 @@ pub(crate) struct Operation(pub(crate) &'static str);
 
 macro_rules! operations {
     ($($name:ident = $text:literal),+ $(,)?) => {
-        #[allow(dead_code, reason = "the contract's list is kept whole")]
+        #[allow(dead_code, reason = "keeps the contract's list complete")]
         impl Operation {
             $(pub(crate) const $name: Self = Self($text);)+
         }

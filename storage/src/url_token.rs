@@ -188,10 +188,10 @@ fn invalid_signature() -> StorageError {
 
 /// `exp`, where there is a date for it.
 fn end_of(claims: &Claims) -> Option<i64> {
-    #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
+    #[expect(clippy::cast_precision_loss, reason = "the constant is below 2^53")]
     let last = LAST_SECOND as f64;
     let end = claims.seconds("exp").ok().flatten().filter(|end| (0.0..=last).contains(end))?;
-    #[expect(clippy::cast_possible_truncation, reason = "within a date's range; part of a second is cut")]
+    #[expect(clippy::cast_possible_truncation, reason = "within the range of dates; fractions are truncated")]
     Some(end as i64)
 }
 

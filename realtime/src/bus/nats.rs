@@ -341,7 +341,7 @@ impl Listener {
             tracing::info!(node, "a server of the bus was silent for too long; its users are gone");
             self.forget(node);
         }
-        #[expect(clippy::cast_precision_loss, reason = "servers are few")]
+        #[expect(clippy::cast_precision_loss, reason = "the number of servers is small")]
         metrics::bus_nodes().set(self.others.len() as f64);
         self.nats.tell(self.nats.seq(), Kind::Beat, None);
     }

@@ -402,7 +402,7 @@ impl Table {
 }
 
 /// A column of another type than the statement has.
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+#[expect(clippy::needless_pass_by_value, reason = "passed to map_err")]
 fn unreadable(error: tokio_postgres::Error) -> SessionError {
     SessionError::Unavailable(format!("the catalog cannot be read: {error}"))
 }

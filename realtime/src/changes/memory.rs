@@ -23,7 +23,7 @@ impl ChangeMemory {
     }
 
     /// `None` where there is no room.
-    #[expect(clippy::cast_precision_loss, reason = "a gauge")]
+    #[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
     pub(super) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<MemoryShare> {
         let used = self.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let share = MemoryShare { memory: Arc::clone(self), bytes };

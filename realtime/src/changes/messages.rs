@@ -173,7 +173,7 @@ impl Broadcaster {
         let since = self.since.checked_sub(OVERLAP).unwrap_or(self.since);
         // Without a row seen yet, start at the server's start: earlier rows must not be broadcast.
         let since = if self.seen.is_empty() { self.since } else { since };
-        #[expect(clippy::cast_precision_loss, reason = "microseconds are not needed")]
+        #[expect(clippy::cast_precision_loss, reason = "microsecond precision is not needed")]
         let seconds = since.as_microsecond() as f64 / 1e6;
         let tx = self.pool.autocommit(Instant::now() + Duration::from_secs(10)).await?;
         let rows = tx.query(LOOK, &[&seconds, &MOST_MISSED]).await?;

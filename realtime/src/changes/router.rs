@@ -79,7 +79,7 @@ impl Drop for Route {
 }
 
 impl Router {
-    #[expect(clippy::cast_precision_loss, reason = "a gauge")]
+    #[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
     pub(super) fn new(parts: Parts) -> Self {
         metrics::gauge!("basalt_realtime_change_bytes_limit").set(parts.queue_bytes as f64);
         let queued = ChangeMemory::new(parts.queue_bytes, "basalt_realtime_change_bytes");

@@ -104,7 +104,7 @@ pub(super) struct Source {
 }
 
 /// Reads the stream into `consumer` until it is dropped, and begins anew whenever it ends.
-#[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
+#[expect(clippy::infinite_loop, reason = "cancelled by the shutdown token")]
 pub(super) async fn run(source: &Source, consumer: &mut dyn Consumer, state: &watch::Sender<StreamState>) {
     let mut pause = FIRST_PAUSE;
     let mut has_run = false;
@@ -309,7 +309,7 @@ async fn is_behind(source: &Source, slot: &str) -> Result<bool, SessionError> {
     let Some(row) = row else { return Ok(false) };
     let number = |column: usize| row.try_get::<_, i64>(column).unwrap_or(0);
     let (held, behind, limit) = (number(0), number(1), number(2));
-    #[expect(clippy::cast_precision_loss, reason = "a gauge")]
+    #[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
     metrics::gauge!("basalt_realtime_slot_lag_bytes").set(held as f64);
     // Only our own lag counts: a long transaction also retains log, but a new slot would have to wait for
     // it, too.

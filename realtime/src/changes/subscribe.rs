@@ -253,7 +253,7 @@ fn refused(
     ))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+#[expect(clippy::needless_pass_by_value, reason = "passed to map_err")]
 pub(super) fn unavailable(error: SessionError) -> SubscribeError {
     SubscribeError::Unavailable(format!("Row changes cannot be subscribed to now: {error}"))
 }

@@ -451,7 +451,7 @@ impl Registry {
     }
 
     /// Something was added or removed.
-    #[expect(clippy::cast_precision_loss, reason = "a gauge")]
+    #[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
     fn changed(&self, inner: &Inner) {
         self.version.fetch_add(1, Ordering::Release);
         metrics::gauge!("basalt_realtime_subscriptions").set(inner.subscribers.len() as f64);

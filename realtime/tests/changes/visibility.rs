@@ -81,7 +81,7 @@ struct Counts {
     hidden: usize,
 }
 
-#[expect(clippy::disallowed_methods, reason = "only a test's environment says how long it may run")]
+#[expect(clippy::disallowed_methods, reason = "tests read their number of rounds from the environment")]
 fn rounds() -> u32 {
     std::env::var("BASALT_TEST_VISIBILITY_ROUNDS").map_or(25, |text| text.parse().unwrap())
 }

@@ -64,7 +64,7 @@ fn with_unit(text: &str) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "not negative, and `as` takes the nearest number that fits"
+        reason = "not negative; float casts saturate"
     )]
     Some(bytes as u64)
 }

@@ -93,7 +93,7 @@ pub(super) const fn is_lying(orientation: Orientation) -> bool {
 }
 
 /// Whole pixels, at least one.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "no more than a source's size")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by the source's size")]
 fn pixels(size: f64) -> u32 {
     size.round().max(1.0) as u32
 }

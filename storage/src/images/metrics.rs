@@ -30,7 +30,7 @@ pub(super) fn looked_up(is_found: bool) {
 }
 
 /// A gauge's number.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a disk are exact in an f64")]
+#[expect(clippy::cast_precision_loss, reason = "disk sizes are exact in an f64")]
 pub(super) fn count(number: u64) -> f64 {
     number as f64
 }
