@@ -310,7 +310,7 @@ async fn taken_port_is_an_error_only_if_configured() {
     let mut config = folder.config();
     config.port = Some(taken.local_addr().unwrap().port());
     let error = start(config).await.unwrap_err().to_string();
-    assert!(error.contains("is taken") && error.contains("database.port"), "{error}");
+    assert!(error.contains("is in use") && error.contains("database.port"), "{error}");
     let embedded = start(folder.config()).await.unwrap();
     assert!(embedded.port() >= 54_322);
     embedded.stop().await;
