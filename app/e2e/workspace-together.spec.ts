@@ -55,6 +55,41 @@ test("check-off and presence are shared live", async ({ person, signedIn }) => {
   await expect(hereNow(hers)).toContainText(tom.email);
 });
 
+test("one channel per plan, one fetch per check-off", async ({ person, signedIn }) => {
+  test.slow();
+  const { maria, tom, plan, path } = await team(person);
+  const page = await signedIn(maria);
+  const topics = new Set<string>();
+  const updates: string[] = [];
+  page.on("websocket", (socket) => {
+    socket.on("framesent", ({ payload }) => {
+      const join = /"(realtime:[^"]+)".*phx_join.*"table":"(plans|priorities|tasks|organizations)"/.exec(
+        String(payload),
+      );
+      if (join?.[1]) topics.add(join[1]);
+    });
+    socket.on("framereceived", ({ payload }) => {
+      if (/"type":"UPDATE"/.test(String(payload))) updates.push(String(payload));
+    });
+  });
+  await page.goto(path);
+  await (await signedIn(tom)).goto(path);
+  await expect(hereNow(page)).toContainText(tom.email);
+  expect([...topics]).toEqual([`realtime:plan:${plan.id}`]);
+
+  const requests: string[] = [];
+  page.on("request", (request) => {
+    if (request.url().includes("/rest/v1/tasks")) requests.push(`${request.method()} ${request.postData() ?? ""}`);
+  });
+  await page.getByRole("checkbox", { name: "Find a hall" }).click();
+  await expect(page.getByText("Task completed")).toBeVisible();
+  await expect.poll(() => updates.length).toBe(1);
+  // A colleague's change, which is fetched too, shows that the event of the page's own one has been handled.
+  await tom.client.from("tasks").update({ is_completed: true }).eq("title", "Sign the lease").throwOnError();
+  await expect(page.getByRole("checkbox", { name: "Sign the lease" })).toBeChecked();
+  expect(requests).toEqual(['PATCH {"is_completed":true}', "GET ", "GET "]);
+});
+
 test("all lists update live", async ({ person, signedIn }) => {
   test.slow();
   const { maria, tom, plan, path } = await team(person);

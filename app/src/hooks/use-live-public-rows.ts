@@ -14,11 +14,10 @@ export function useLivePublicRows(table: Table, queryKey: QueryKey) {
     let gone = false;
     const timer = setTimeout(() => {
       import("@/lib/live").then(
-        ({ watchTable }) => {
+        ({ watchTables }) => {
           if (gone) return;
-          stop = watchTable(table, {
-            changed: () => void queryClient.invalidateQueries({ queryKey: JSON.parse(keyJson) as QueryKey }),
-          });
+          const changed = () => void queryClient.invalidateQueries({ queryKey: JSON.parse(keyJson) as QueryKey });
+          stop = watchTables([{ table, changed }]);
         },
         // The page shows what it has; it is only not live.
         () => undefined,

@@ -1,5 +1,6 @@
 import type { RealtimeChannel } from "@supabase/supabase-js";
 import { basalt, type Table } from "@/lib/basalt";
+import { isOwnWrite } from "@/lib/own-writes";
 
 // Channels that this page wants to be in and is not.
 const lost = new Set<symbol>();
@@ -57,33 +58,48 @@ export function stayJoined({ open, onJoined }: Joining) {
   };
 }
 
-let topics = 0;
-
-interface TableWatch {
+export interface TableWatch {
+  table: Table;
+  filter?: string | undefined;
   /** Called on joining, and for each change; with a filter, for each INSERT and UPDATE that passes it. */
   changed: () => void;
-  filter?: string | undefined;
   /** With a filter: called for each DELETE in the table, with the row's id. */
   deleted?: (id: unknown) => void;
 }
 
-/** Watches a table until the function that it returns is called. */
-export function watchTable(table: Table, { changed, filter, deleted = changed }: TableWatch) {
+/** Adds a table's listeners to a channel that is not subscribed yet. */
+export function bindTable(channel: RealtimeChannel, { table, filter, changed, deleted = changed }: TableWatch) {
   const rows = { schema: "public", table } as const;
+  const written = (change: { new: object }) => {
+    if (!isOwnWrite(change.new)) changed();
+  };
+  if (!filter) {
+    channel.on("postgres_changes", { event: "*", ...rows }, written);
+    return;
+  }
+  // Under row-level security a DELETE matches filters on the primary key only, so deletions come unfiltered.
+  channel
+    .on("postgres_changes", { event: "INSERT", ...rows, filter }, written)
+    .on("postgres_changes", { event: "UPDATE", ...rows, filter }, written)
+    .on("postgres_changes", { event: "DELETE", ...rows }, (change) => deleted(change.old.id));
+}
+
+let topics = 0;
+
+/** Watches tables on one channel until the function that it returns is called. */
+export function watchTables(watches: TableWatch[]) {
   const leave = stayJoined({
     open: () => {
       // `channel()` returns an existing channel of the same topic, and adding a listener to a joined one throws, so
       // every watch takes a topic of its own.
       topics += 1;
-      const channel = basalt.channel(`invalidate:${table}:${topics}`);
-      if (!filter) return channel.on("postgres_changes", { event: "*", ...rows }, () => changed());
-      // Under row-level security a DELETE matches filters on the primary key only, so deletions come unfiltered.
-      return channel
-        .on("postgres_changes", { event: "INSERT", ...rows, filter }, () => changed())
-        .on("postgres_changes", { event: "UPDATE", ...rows, filter }, () => changed())
-        .on("postgres_changes", { event: "DELETE", ...rows }, (change) => deleted(change.old.id));
+      const channel = basalt.channel(`invalidate:${topics}`);
+      for (const watch of watches) bindTable(channel, watch);
+      return channel;
     },
-    onJoined: changed,
+    onJoined: () => {
+      for (const { changed } of watches) changed();
+    },
   });
   return () => void leave();
 }

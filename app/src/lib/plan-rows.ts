@@ -1,4 +1,5 @@
 import { basalt, type Row, type Tables } from "@/lib/basalt";
+import { ownWrite } from "@/lib/own-writes";
 import { fetchAllRows } from "@/lib/rows";
 import { requireRow } from "@/lib/stale-row";
 
@@ -27,6 +28,8 @@ export function fetchOfPlan<Name extends PlanPart>(table: Name, planId: string, 
   ) as Promise<unknown> as Promise<Row<Name>[]>;
 }
 
+const version = "id, updated_at";
+
 /** Changes a row if it still has what the person has seen of it. `false` when it has not: nothing was written then. */
 export async function updateSeen<Name extends Edited>(
   table: Name,
@@ -35,13 +38,13 @@ export async function updateSeen<Name extends Edited>(
   thing: string,
 ) {
   const rows = basalt.from(anyOf(table));
-  const { data } = await rows
-    .update({ ...(change as AnyUpdate), updated_at: new Date().toISOString() })
+  const write = rows
+    .update(change as AnyUpdate)
     .match(seen)
-    .select("id")
+    .select(version)
     .maybeSingle()
     .throwOnError();
-  if (data) return true;
+  if (await ownWrite(seen.id, write)) return true;
   const now = await rows.select("id").eq("id", seen.id).maybeSingle().throwOnError();
   requireRow(now.data, gone(thing));
   return false;
@@ -54,14 +57,14 @@ export async function updateRow<Name extends Edited | "plan_members">(
   change: Tables[Name]["Update"],
   thing: string,
 ) {
-  const { data } = await basalt
+  const write = basalt
     .from(anyOf(table))
-    .update({ ...(change as AnyUpdate), updated_at: new Date().toISOString() })
+    .update(change as AnyUpdate)
     .eq("id", id)
-    .select("id")
+    .select(version)
     .maybeSingle()
     .throwOnError();
-  requireRow(data, gone(thing));
+  requireRow(await ownWrite(id, write), gone(thing));
 }
 
 export async function deleteRow(table: Deleted, id: string, thing: string) {

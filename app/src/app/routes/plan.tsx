@@ -22,7 +22,6 @@ import { priorityKeys, priorityListQuery } from "@/features/priorities/queries";
 import { taskKeys, taskListQuery } from "@/features/tasks/queries";
 import { useDocumentTitle } from "@/hooks/use-document-title";
 import { useScrolledPast } from "@/hooks/use-scrolled-past";
-import { useTableInvalidation } from "@/hooks/use-table-invalidation";
 import { basalt } from "@/lib/basalt";
 import { canEdit } from "@/lib/plan-role";
 import { countDone, percentOf } from "@/lib/progress";
@@ -90,7 +89,14 @@ function PlanPage({ planId }: { planId: string }) {
     enabled: plan.data != null,
     refetchInterval: teamPollMs,
   });
-  const present = usePlanRoom(planId, user.id, plan.data != null);
+  const ofPlan = `plan_id=eq.${planId}`;
+  const present = usePlanRoom(planId, user.id, plan.data != null, [
+    { table: "plans", queryKey: planKeys.all, filter: `id=eq.${planId}` },
+    { table: "priorities", queryKey: priorityKeys.list(planId), filter: ofPlan },
+    { table: "tasks", queryKey: taskKeys.list(planId), filter: ofPlan },
+    { table: "organizations", queryKey: organizationKeys.detail(planId), filter: ofPlan },
+    { table: "plan_attachments", queryKey: attachmentKeys.list(planId), filter: ofPlan },
+  ]);
   const priorities = useQuery(priorityListQuery(planId));
   const tasks = useQuery(taskListQuery(planId));
 
@@ -98,12 +104,6 @@ function PlanPage({ planId }: { planId: string }) {
   const [startOpen, setStartOpen] = useState<boolean | null>(null);
   if (startOpen === null && !tasks.isPending) setStartOpen((tasks.data?.length ?? 0) <= manyTasks);
   const [importing, setImporting] = useState(false);
-
-  useTableInvalidation("plans", planKeys.all, `id=eq.${planId}`);
-  useTableInvalidation("priorities", priorityKeys.list(planId), `plan_id=eq.${planId}`);
-  useTableInvalidation("tasks", taskKeys.list(planId), `plan_id=eq.${planId}`);
-  useTableInvalidation("organizations", organizationKeys.detail(planId), `plan_id=eq.${planId}`);
-  useTableInvalidation("plan_attachments", attachmentKeys.list(planId), `plan_id=eq.${planId}`);
 
   const byPriority = useMemo(() => Map.groupBy(tasks.data ?? [], (task) => task.priority_id), [tasks.data]);
   const columns = useMemo(

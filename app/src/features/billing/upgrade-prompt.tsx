@@ -19,7 +19,7 @@ const dismissedKey = "basalt.prompt-dismissed";
 /** Asks, after a while, whether a person without a subscription wants one. Once in each tab, and never into their typing. */
 export function UpgradePrompt() {
   const { data, isPending } = useQuery(promptQuery());
-  useTableInvalidation("subscription_prompt", promptKey);
+  useTableInvalidation([{ table: "subscription_prompt", queryKey: promptKey }]);
   const prompt = data ?? defaultPrompt;
   const [shown, setShown] = useState<"nothing" | "prompt" | "plans">("nothing");
   const delayMs = isPending ? null : promptDelayMs(prompt);

@@ -1,8 +1,9 @@
 import type { RealtimeChannel } from "@supabase/supabase-js";
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
+import { invalidations, usePollUnlessLive, type WatchedTable } from "@/hooks/use-table-invalidation";
 import { basalt } from "@/lib/basalt";
-import { stayJoined } from "@/lib/live";
+import { bindTable, stayJoined } from "@/lib/live";
 import { memberKeys } from "./queries";
 
 // Members are in no publication, so that an invitation's token never travels: whoever changes the team says so here.
@@ -16,14 +17,17 @@ const rooms = new Map<string, RealtimeChannel>();
 let leaving: Promise<unknown> = Promise.resolve();
 
 /**
- * Is present on a plan, and tells who else is, by user id. Only the plan's members are let in (policies of
- * `realtime.messages`), so `isMember` is to be known first.
+ * Joins a plan's channel: refetches what changes in `tables`, and returns who else is present, by user id. Only the plan's
+ * members may join (policies of `realtime.messages`), so `isMember` has to be known first.
  */
-export function usePlanRoom(planId: string, userId: string, isMember: boolean) {
+export function usePlanRoom(planId: string, userId: string, isMember: boolean, tables: WatchedTable[]) {
   const queryClient = useQueryClient();
   const [present, setPresent] = useState<string[]>([]);
+  const tablesJson = JSON.stringify(tables);
+  usePollUnlessLive(tables);
   useEffect(() => {
     if (!isMember) return;
+    const watches = invalidations(queryClient, JSON.parse(tablesJson) as WatchedTable[]);
     let leave: (() => Promise<unknown>) | undefined;
     let gone = false;
     let pending: ReturnType<typeof setTimeout> | undefined;
@@ -38,6 +42,7 @@ export function usePlanRoom(planId: string, userId: string, isMember: boolean) {
         config: { private: true, presence: { key: userId, enabled: true } },
       });
       rooms.set(planId, room);
+      for (const watch of watches) bindTable(room, watch);
       return room
         .on("presence", { event: "sync" }, () => setPresent(Object.keys(room.presenceState())))
         .on("broadcast", { event: teamChanged }, () => {
@@ -45,8 +50,12 @@ export function usePlanRoom(planId: string, userId: string, isMember: boolean) {
           pending ??= setTimeout(lookAnew, lookAnewMs);
         });
     };
+    const onJoined = (room: RealtimeChannel) => {
+      void room.track({});
+      for (const { changed } of watches) changed();
+    };
     void leaving.then(() => {
-      if (!gone) leave = stayJoined({ open, onJoined: (room) => void room.track({}) });
+      if (!gone) leave = stayJoined({ open, onJoined });
     });
     return () => {
       gone = true;
@@ -54,7 +63,7 @@ export function usePlanRoom(planId: string, userId: string, isMember: boolean) {
       rooms.delete(planId);
       if (leave) leaving = leave();
     };
-  }, [planId, userId, isMember, queryClient]);
+  }, [planId, userId, isMember, queryClient, tablesJson]);
   return present;
 }
 

@@ -39,7 +39,7 @@ export function useSaveOrganization(planId: string) {
       const { data, error } = base
         ? await basalt
             .from("organizations")
-            .update({ ...row, updated_at: new Date().toISOString() })
+            .update(row)
             .eq("id", base.id)
             .eq("updated_at", base.updated_at)
             .select("id")

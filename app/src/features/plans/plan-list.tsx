@@ -42,10 +42,12 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
   // Outlives its dialog, which still shows it while it fades, and a deletion by someone else.
   const [subject, setSubject] = useState<Plan | null>(null);
 
-  useTableInvalidation("plans", planKeys.all, `user_id=eq.${userId}`);
-  useTableInvalidation("priorities", ["priorities"]);
-  useTableInvalidation("tasks", ["tasks"]);
-  useTableInvalidation("plan_attachments", ["plan_attachments"]);
+  useTableInvalidation([
+    { table: "plans", queryKey: planKeys.all, filter: `user_id=eq.${userId}` },
+    { table: "priorities", queryKey: ["priorities"] },
+    { table: "tasks", queryKey: ["tasks"] },
+    { table: "plan_attachments", queryKey: ["plan_attachments"] },
+  ]);
 
   // Counts that could not be fetched are not worth a place of their own: the cards show none.
   const counted = !tasks.isPending && !priorities.isPending && !files.isPending;

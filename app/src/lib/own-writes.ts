@@ -1,0 +1,37 @@
+/** Every write gives a row a new `updated_at`. */
+interface Version {
+  id: string;
+  updated_at: string;
+}
+
+const maxRemembered = 100;
+
+const pending = new Map<string, number>();
+const written = new Set<string>();
+
+const nameOf = ({ id, updated_at }: Version) => `${id} ${updated_at}`;
+
+/** Runs a write of a row whose mutation refetches what it changed; its realtime event then needs no second fetch. */
+export async function ownWrite<Written extends Version>(id: string, write: PromiseLike<{ data: Written | null }>) {
+  pending.set(id, (pending.get(id) ?? 0) + 1);
+  try {
+    const { data } = await write;
+    if (data) remember(nameOf(data));
+    return data;
+  } finally {
+    const others = (pending.get(id) ?? 1) - 1;
+    if (others > 0) pending.set(id, others);
+    else pending.delete(id);
+  }
+}
+
+function remember(name: string) {
+  written.add(name);
+  const [oldest] = written;
+  if (written.size > maxRemembered && oldest) written.delete(oldest);
+}
+
+/** Whether a mutation of this page refetches this version of a row, or is about to. */
+export function isOwnWrite({ id, updated_at }: Partial<Version>) {
+  return id !== undefined && (pending.has(id) || (updated_at !== undefined && written.has(nameOf({ id, updated_at }))));
+}
