@@ -54,7 +54,7 @@ async fn templates_come_from_text_file_or_url() {
             break mail;
         }
     };
-    assert!(mail.text.starts_with("From afar\n\nGo\nhttp://"), "{}", mail.text);
+    assert!(mail.text.starts_with("Remote\n\nGo\nhttp://"), "{}", mail.text);
 
     // If the template cannot be fetched, the built-in one is used.
     let admin = serde_json::json!({ "email": "eve@example.org", "email_confirm": true });
