@@ -1,10 +1,10 @@
-//! The token of an `Authorization: Bearer` header.
+//! Extraction of the token from `Authorization: Bearer`.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-/// What follows the scheme `Bearer`, which is case-insensitive (RFC 9110, section 11.1), and one space. `None` for other schemes, and
-/// where there is no header or it is not text.
+/// Returns what follows the scheme `Bearer`, which is case-insensitive (RFC 9110, section 11.1), and one space.
+/// `None` for other schemes, a missing header or a non-text value.
 #[must_use]
 pub fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;

@@ -1,35 +1,35 @@
-//! Time, passed in so that tests decide it (STYLE invariant 7).
+//! The current time, injected so that tests can control it (STYLE invariant 7).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
 
-/// Where a service reads the time. Cheap to clone; clones of a fixed clock move together.
+/// A source of the current time. Cheap to clone; clones of a fixed clock share their time.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Option<Arc<AtomicI64>>);
 
 impl Clock {
-    /// The machine's clock.
+    /// The operating system's clock.
     #[must_use]
     pub const fn system() -> Self {
         Self(None)
     }
 
-    /// A clock that stands at `unix_seconds` until [`Clock::advance`] moves it.
+    /// A clock that always returns `unix_seconds` until [`Clock::advance`] moves it.
     #[must_use]
     pub fn fixed(unix_seconds: i64) -> Self {
         Self(Some(Arc::new(AtomicI64::new(unix_seconds))))
     }
 
-    /// Moves a fixed clock by `seconds`; does nothing to the system clock.
+    /// Moves a fixed clock by `seconds`. No effect on the system clock.
     pub fn advance(&self, seconds: i64) {
         if let Some(fixed) = &self.0 {
             fixed.fetch_add(seconds, Ordering::Relaxed);
         }
     }
 
-    /// Now, in UTC.
+    /// The current time in UTC.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
@@ -38,7 +38,7 @@ impl Clock {
         }
     }
 
-    /// Whole seconds since 1970-01-01 UTC.
+    /// Whole seconds since the Unix epoch.
     #[must_use]
     pub fn unix_seconds(&self) -> i64 {
         self.now().as_second()
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clones_of_a_fixed_clock_move_together() {
+    fn clones_of_a_fixed_clock_share_their_time() {
         let clock = Clock::fixed(1_000);
         let clone = clock.clone();
         clock.advance(5);

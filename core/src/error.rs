@@ -1,6 +1,7 @@
-//! Errors as text.
+//! Error formatting.
 
-/// The error's text with its causes: the driver's own text ("error connecting to server") leaves out the reason.
+/// Formats an error followed by its causes: the message of a database driver, for example, ("error connecting to
+/// server") omits the reason.
 #[must_use]
 pub fn with_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();

@@ -1,19 +1,20 @@
-//! A limited number of permits, shared between identities.
+//! A limited number of permits, shared fairly between identities.
 //!
-//! A permit that becomes free goes to the waiting identity that holds the fewest; among equals, to the one whose turn is
-//! oldest. So while others wait, no identity grows beyond its share. Within an identity, requests are served in order.
+//! A released permit goes to the waiting identity that holds the fewest; among equals, to the one that has waited
+//! longest for its turn. So while others wait, no identity exceeds its share. Within an identity, requests are served
+//! in order.
 //!
-//! Work that has started cannot be taken back, so a fair queue alone does not help the first request of a newcomer: one
-//! client with many slow requests would hold every permit when it arrives. [`Limits::keeps_headroom`] prevents that: an
-//! identity gets another permit only while it holds fewer than twice the free ones. One identity alone gets two thirds of
-//! the permits, two get two fifths each, and so on, until there is one permit for each.
+//! Running work cannot be interrupted, so a fair queue alone does not help a newcomer: one client with many slow
+//! requests could hold every permit when it arrives. [`Limits::keeps_headroom`] prevents that: an identity gets
+//! another permit only while it holds fewer than twice the number of free ones. A single identity gets two thirds of
+//! the permits, two identities get two fifths each, and so on, down to one permit each.
 //!
-//! Many short requests slow others down as well: two thirds of the connections are more busy backends than there are
-//! processors. So an identity that requests more permits than exist holds no more than [`Limits::flood_share`] while others
+//! Many short requests slow others down as well: two thirds of the connections keep more backends busy than there are
+//! processors. So an identity that requests more permits than exist holds at most [`Limits::flood_share`] while others
 //! are active (docs/decisions/0118).
 //!
-//! A request may need several permits at once, such as one for each kilobyte of a buffer. It gets all of them or waits, and
-//! no identity that holds as many as its own is served before it.
+//! A request may need several permits at once, for example one per kilobyte of a buffer. It gets all of them or
+//! waits, and no identity that holds at least as many as its own is served before it.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -26,32 +27,32 @@ use tokio::time::Instant;
 
 use crate::identity::Identity;
 
-/// Requests of one client that may wait for database connections, or for permits for long work. Far below
-/// `server.max_requests`, so that one client's queue cannot make the server refuse the others.
+/// Maximum number of requests of one client that wait for a database connection, or for a permit for long work. Far
+/// below `server.max_requests`, so that one client's queue cannot make the server reject other clients.
 pub const WAITING_PER_IDENTITY: usize = 512;
 
-/// How many permits there are, and how they are shared.
+/// The number of permits and the rules for sharing them.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Permits at the start.
+    /// Number of permits initially available.
     pub permits: usize,
-    /// Requests of one identity that may wait; more are refused.
+    /// Maximum number of waiting requests per identity; more are rejected.
     pub waiting_per_identity: usize,
-    /// Whether permits stay free for identities that hold few. For work that may take long; with one or two permits it has
-    /// no effect.
+    /// Whether some permits are kept free for identities that hold few. For work that may take long; has no effect
+    /// with one or two permits.
     pub keeps_headroom: bool,
-    /// Permits held at most by an identity that holds and waits for more than [`Limits::permits`], while another identity
-    /// waits or has made a request within the last second. `None` sets no limit.
+    /// Maximum number of permits of an identity that holds and waits for more than [`Limits::permits`] in total, while
+    /// another identity waits or has made a request within the last second. `None` means no limit.
     pub flood_share: Option<usize>,
 }
 
 /// How long an identity counts as active after its last request.
 const ACTIVE_FOR: Duration = Duration::from_secs(1);
 
-/// Why there is no permit.
+/// Why no permit was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcquireError {
-    /// The identity has as many requests waiting as it may.
+    /// The identity has reached its limit of waiting requests.
     #[error("too many requests of this client are waiting")]
     QueueFull,
     /// [`FairShare::close`] was called.
@@ -62,15 +63,15 @@ pub enum AcquireError {
 /// State of a [`FairShare`], for gauges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Permits not held.
+    /// Number of free permits.
     pub free: usize,
-    /// Requests that wait.
+    /// Number of waiting requests.
     pub waiting: usize,
-    /// Identities with requests that wait.
+    /// Number of identities with waiting requests.
     pub waiting_identities: usize,
 }
 
-/// Permits and their queue. Cheap to clone.
+/// A pool of permits and its queue. Cheap to clone.
 #[derive(Clone)]
 pub struct FairShare {
     shared: Arc<Shared>,
@@ -78,7 +79,8 @@ pub struct FairShare {
 
 struct Shared {
     limits: Limits,
-    /// Held for a few look-ups, never across an await. Permits and senders are dropped outside: both come back here.
+    /// Locked for a few look-ups, never across an await. Permits and senders are dropped after unlocking, because
+    /// their destructors lock it again.
     state: Mutex<State>,
 }
 
@@ -86,13 +88,13 @@ struct State {
     free: usize,
     waiting: usize,
     is_closed: bool,
-    /// Identities that hold or wait.
+    /// Identities that hold permits or wait.
     identities: HashMap<Identity, Usage>,
-    /// Identities that wait, the next to be served first: permits held, then age of the turn.
+    /// Waiting identities in the order of service: permits held, then turn.
     queue: BTreeSet<(usize, u64, Identity)>,
-    /// Numbers turns and waiters.
+    /// The next turn or waiter number.
     next_number: u64,
-    /// The last request's identity, and the last different one. Kept with [`Limits::flood_share`] only.
+    /// The identity of the last request, and the last different one. Only used with [`Limits::flood_share`].
     recent: [Option<(Identity, Instant)>; 2],
 }
 
@@ -100,7 +102,7 @@ struct State {
 struct Usage {
     held: usize,
     turn: u64,
-    /// In order of their numbers.
+    /// In the order of their numbers.
     waiters: VecDeque<Waiter>,
 }
 
@@ -110,9 +112,9 @@ struct Waiter {
     grant: oneshot::Sender<FairPermit>,
 }
 
-/// The right to one unit of the resource, or to as many as were acquired together; returned when dropped.
+/// The right to one unit of the resource, or to several that were acquired together; returned when dropped.
 pub struct FairPermit {
-    /// `None` once returned.
+    /// `None` once the permit has been returned.
     shared: Option<Arc<Shared>>,
     identity: Identity,
     permits: usize,
@@ -131,7 +133,7 @@ impl fmt::Debug for FairPermit {
 }
 
 impl FairShare {
-    /// With all permits free.
+    /// Creates a pool in which all permits are free.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         let state = State {
@@ -146,19 +148,20 @@ impl FairShare {
         Self { shared: Arc::new(Shared { limits, state: Mutex::new(state) }) }
     }
 
-    /// A permit for `identity`, in its turn. Dropping the future gives up the place in the queue; the caller sets the
+    /// Waits for `identity`'s turn and returns a permit. Dropping the future leaves the queue; the caller sets the
     /// deadline.
     ///
     /// # Errors
-    /// The queue of this identity is full, or there are no permits any more.
+    /// The identity's queue is full, or the pool is closed.
     pub async fn acquire(&self, identity: Identity) -> Result<FairPermit, AcquireError> {
         self.acquire_many(identity, 1).await
     }
 
-    /// The same for several permits at once. More than there are would wait for ever.
+    /// Like [`FairShare::acquire`], for several permits at once. A request for more permits than exist waits for
+    /// ever.
     ///
     /// # Errors
-    /// As [`FairShare::acquire`].
+    /// Those of [`FairShare::acquire`].
     pub async fn acquire_many(&self, identity: Identity, permits: usize) -> Result<FairPermit, AcquireError> {
         let (granted, _slot) = match self.acquire_or_queue(identity, permits)? {
             Acquired::Now(permit) => return Ok(permit),
@@ -167,26 +170,26 @@ impl FairShare {
         granted.await.map_err(|_dropped| AcquireError::Closed)
     }
 
-    /// A permit for `identity`, if it may have one now.
+    /// Returns a permit if `identity` may have one immediately.
     #[must_use]
     pub fn try_acquire(&self, identity: Identity) -> Option<FairPermit> {
         self.try_acquire_many(identity, 1)
     }
 
-    /// Several permits for `identity`, if it may have all of them now.
+    /// Returns `permits` permits if `identity` may have all of them immediately.
     #[must_use]
     pub fn try_acquire_many(&self, identity: Identity, permits: usize) -> Option<FairPermit> {
         let is_taken = self.shared.lock().take(identity, permits, &self.shared.limits);
         is_taken.then(|| self.permit(identity, permits))
     }
 
-    /// Adds a permit, such as one that [`FairPermit::forget`] removed.
+    /// Adds a permit, for example one that [`FairPermit::forget`] removed.
     pub fn add_permit(&self) {
         self.shared.lock().free += 1;
         serve(&self.shared, None);
     }
 
-    /// Fails all that wait and all that come. Permits that are held stay valid.
+    /// Fails all waiting and future requests. Permits that are held stay valid.
     pub fn close(&self) {
         let mut state = self.shared.lock();
         state.is_closed = true;
@@ -201,7 +204,7 @@ impl FairShare {
         drop(waiters);
     }
 
-    /// What is free and what waits.
+    /// Counts free permits and waiting requests.
     #[must_use]
     pub fn load(&self) -> Load {
         let state = self.shared.lock();
@@ -233,7 +236,8 @@ enum Acquired {
     Queued(oneshot::Receiver<FairPermit>, QueueSlot),
 }
 
-/// A place in the queue; given up when dropped. A permit that was granted meanwhile is in the channel, and is returned with it.
+/// A position in the queue; given up when dropped. A permit granted in the meantime is in the channel, and is
+/// returned when the channel is dropped.
 struct QueueSlot {
     shared: Arc<Shared>,
     identity: Identity,
@@ -243,20 +247,20 @@ struct QueueSlot {
 impl Drop for QueueSlot {
     fn drop(&mut self) {
         let waiter = self.shared.lock().leave(self.identity, self.number);
-        // After the lock is released.
+        // The lock has been released here.
         if waiter.is_some_and(|waiter| waiter.permits > 1) {
-            // Others may have waited only because this one needed more than was free.
+            // Others may have waited only because this request needed more permits than were free.
             serve(&self.shared, None);
         }
     }
 }
 
 impl FairPermit {
-    /// Removes the permit: there is one fewer until [`FairShare::add_permit`].
+    /// Removes the permit from the pool until [`FairShare::add_permit`].
     pub fn forget(mut self) {
         if let Some(shared) = self.shared.take() {
             shared.lock().decrease_held(self.identity, self.permits);
-            // The identity may be due for another, now that it holds fewer.
+            // The identity holds fewer permits now and may be next.
             serve(&shared, None);
         }
     }
@@ -276,7 +280,7 @@ impl Shared {
     }
 }
 
-/// Takes back the permits of `returned`, if any, and grants permits until no waiting identity may have what it waits for.
+/// Takes back `returned`, then grants permits until no waiting identity may have what it waits for.
 fn serve(shared: &Arc<Shared>, mut returned: Option<(Identity, usize)>) {
     loop {
         let mut state = shared.lock();
@@ -288,7 +292,8 @@ fn serve(shared: &Arc<Shared>, mut returned: Option<(Identity, usize)>) {
         drop(state);
         let permit = FairPermit { shared: Some(Arc::clone(shared)), identity, permits };
         if let Err(mut unwanted) = grant.send(permit) {
-            // The waiter has left. Emptied, because dropping the permit would come back here, once for each that left.
+            // The waiter has left. Clear the permit, because dropping it would recurse into this function once per
+            // waiter that left.
             unwanted.shared = None;
             returned = Some((identity, permits));
         }
@@ -296,7 +301,7 @@ fn serve(shared: &Arc<Shared>, mut returned: Option<(Identity, usize)>) {
 }
 
 impl State {
-    /// Takes permits if the identity may have them now, and nobody waits who is to be served before it.
+    /// Takes permits if the identity may have them now and nobody who is waiting comes first.
     fn take(&mut self, identity: Identity, permits: usize, limits: &Limits) -> bool {
         if self.is_closed {
             return false;
@@ -328,8 +333,8 @@ impl State {
         }
     }
 
-    /// Whether the identity floods the queue and has its share ([`Limits::flood_share`]). `waiting` counts its requests that
-    /// hold no permit.
+    /// Whether the identity floods the queue and holds its share ([`Limits::flood_share`]). `waiting` counts its requests
+    /// without a permit.
     fn is_held_back(&self, identity: Identity, held: usize, waiting: usize, limits: &Limits) -> bool {
         limits.flood_share.is_some_and(|share| held >= share)
             && held + waiting > limits.permits
@@ -337,12 +342,12 @@ impl State {
     }
 
     fn is_shared_with_others(&self, identity: Identity) -> bool {
-        // Of two that wait, one is another.
+        // At most one of two waiting identities is this one.
         self.queue.iter().take(2).any(|(.., waiting)| *waiting != identity)
             || self.recent.iter().flatten().any(|(other, at)| *other != identity && at.elapsed() < ACTIVE_FOR)
     }
 
-    /// The waiting identity to be served next: of those that are not held back, the one with the fewest permits.
+    /// The waiting identity to serve next: the one with the fewest permits that is not held back.
     fn next_in_queue(&self, limits: &Limits) -> Option<(usize, u64, Identity)> {
         let is_held_back = |(held, _, identity): &(usize, u64, Identity)| {
             let waiting = self.identities.get(identity).map_or(0, |usage| usage.waiters.len());
@@ -376,7 +381,7 @@ impl State {
         Ok(number)
     }
 
-    /// Removes a waiter that was not served.
+    /// Removes a waiter that has not been served.
     fn leave(&mut self, identity: Identity, number: u64) -> Option<Waiter> {
         let Entry::Occupied(mut entry) = self.identities.entry(identity) else { return None };
         let usage = entry.get_mut();
@@ -405,8 +410,8 @@ impl State {
         }
     }
 
-    /// Takes permits for the waiter to be served next, if there are enough for it. When the identity that holds the fewest may
-    /// not have another, no other may; when it needs more than are free, the others wait with it.
+    /// Takes permits for the next waiter, if there are enough. If the identity that holds the fewest may not have
+    /// another one, none may; if it needs more than are free, the others wait with it.
     fn next_grant(&mut self, limits: &Limits) -> Option<(Identity, usize, oneshot::Sender<FairPermit>)> {
         let (held, turn, identity) = self.next_in_queue(limits)?;
         let usage = self.identities.get_mut(&identity)?;

@@ -1,6 +1,6 @@
-//! Text in HTML.
+//! HTML escaping, and conversion of HTML to plain text.
 
-/// `text` so that it stands for itself in HTML text and in quoted attributes.
+/// Escapes `text` for HTML text and quoted attributes.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
@@ -11,7 +11,7 @@ pub fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&#34;"),
             '\'' => out.push_str("&#39;"),
-            // No character of HTML; browsers read it as this one.
+            // NUL is not allowed in HTML; browsers read it as U+FFFD.
             '\0' => out.push('\u{fffd}'),
             other => out.push(other),
         }
@@ -19,8 +19,8 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// What a reader without HTML sees of a short document such as a mail: tags go, a link keeps its address behind its words,
-/// and blocks begin lines of their own. `style` and `script` are left out.
+/// Plain-text version of a short document such as a mail: tags are removed, links are followed by their address, and
+/// block elements start new lines. `style` and `script` are omitted.
 #[must_use]
 pub fn to_text(html: &str) -> String {
     let mut out = String::with_capacity(html.len());
@@ -64,7 +64,7 @@ pub fn to_text(html: &str) -> String {
     out.trim().to_owned()
 }
 
-/// The inside of a tag, and what comes after it. `>` inside quotes belongs to the tag.
+/// The inside of a tag and the text after it. `>` inside quotes is part of the tag.
 fn split_tag(text: &str) -> Option<(&str, &str)> {
     let mut quote = None;
     for (at, character) in text.char_indices() {
@@ -97,7 +97,7 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
     value.map(str::to_owned)
 }
 
-/// Appends text with its white space as one space, and none at the beginning of a line.
+/// Appends text with white space collapsed, and none at the start of a line.
 fn push_words(out: &mut String, text: &str) {
     for (index, word) in text.split_whitespace().enumerate() {
         let wants_space = index > 0 || text.starts_with(char::is_whitespace);
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_keeps_words_lines_and_addresses() {
+    fn plain_text_keeps_words_lines_and_links() {
         let html = "<style>p{color:red}</style><p>Hello,</p>\n<p><b>ada&#39;s</b> plan &amp;\n more</p>\
                     <p><a href=\"https://x.example/i?a=1&amp;b=2\">Accept</a>.</p><ul><li>one<li>two</ul>\
                     <a href='https://y.example'>https://y.example</a>";
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_that_html_reads() {
+    fn special_characters_are_escaped() {
         assert_eq!(
             escape("<a href=\"x\" id='y'>&\0"),
             "&lt;a href=&#34;x&#34; id=&#39;y&#39;&gt;&amp;\u{fffd}"

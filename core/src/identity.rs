@@ -1,13 +1,13 @@
-//! The client that work is done for, as far as sharing is concerned: a user by the subject of the token, and everyone
-//! without a subject by role and network address. One person behind two addresses has two shares, and visitors behind one
-//! address have one together; nothing finer can be trusted.
+//! The client on whose behalf work is done, for the purpose of sharing resources: a user is identified by the token's
+//! subject, anyone without a subject by role and network address. One person with two addresses has two shares, and
+//! visitors behind one address have one together; no finer distinction can be trusted.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::LazyLock;
 
-/// Key of a client's share of a limited resource ([`crate::fair_share`]). A hash with a random key: subjects of any length
-/// cost no allocation, and a client cannot choose one that collides with another.
+/// Key of a client's share of a limited resource ([`crate::fair_share`]). A hash with a random key: subjects of any
+/// length need no allocation, and a client cannot choose one that collides with another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity(u64);
 
@@ -15,8 +15,8 @@ impl Identity {
     /// The server's own work.
     pub const SERVER: Self = Self(0);
 
-    /// The identity of a token with `subject`; without one, of `role` at `address`. The role keeps a service key apart from
-    /// visitors behind the same proxy.
+    /// The identity of `subject`, or of `role` at `address` if there is no subject. The role separates a service key
+    /// from visitors behind the same proxy.
     #[must_use]
     pub fn new(subject: Option<&str>, role: &str, address: Option<IpAddr>) -> Self {
         static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -27,7 +27,7 @@ impl Identity {
     }
 }
 
-/// The network that counts as one client: an IPv4 address, or the /64 that an IPv6 subscriber is given.
+/// The network that counts as one client: an IPv4 address, or the /64 usually assigned to an IPv6 subscriber.
 #[must_use]
 pub fn network(address: IpAddr) -> IpAddr {
     match address {
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn users_count_by_subject_and_visitors_by_network() {
+    fn users_are_identified_by_subject_and_visitors_by_network() {
         let user = |subject, address: &str| {
             Identity::new(Some(subject), "authenticated", Some(address.parse().unwrap()))
         };

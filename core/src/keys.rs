@@ -1,10 +1,11 @@
-//! Tokens and project keys: one verifier and one signer for all services (DESIGN §12, "Keys and tokens").
+//! Tokens and API keys: one verifier and one signer for all services (DESIGN §12, "Keys and tokens").
 //!
-//! [`Keys::verify`] answers for signature, `alg` and `kid` only. Time claims are judged by each service on every
-//! request, because their leeway differs; a cached verification therefore never outlives its token.
+//! [`Keys::verify`] checks the signature, `alg` and `kid` only. Each service checks time claims on every request,
+//! because their leeway differs; so a cached verification never outlives its token.
 //!
-//! What is in force is a ring: made of the [`KeyMaterial`] (configuration and `.basalt/secrets.json`) and of what
-//! the database keeps (`stored`). It changes under running requests ([`Keys::update`]); each asks the ring it meets.
+//! The keys in force form a ring, built from the [`KeyMaterial`] (configuration and `.basalt/secrets.json`) and the
+//! keys in the database (`stored`). [`Keys::update`] replaces it while requests are running; each call uses the
+//! current ring.
 
 mod generate;
 mod jwk;
@@ -34,29 +35,29 @@ pub use stored::{
     StoredSigningKey,
 };
 
-/// Life of legacy keys and of the tokens that opaque keys stand for: realtime insists on an `exp`.
+/// Lifetime of legacy keys and of the tokens that opaque keys stand for: realtime requires an `exp`.
 const TEN_YEARS: i64 = 10 * 365 * 24 * 60 * 60;
 
-/// What [`Keys`] are made of. The gateway fills it from configuration and `.basalt/secrets.json`.
+/// The inputs of [`Keys`], which the gateway takes from the configuration and `.basalt/secrets.json`.
 #[derive(Clone)]
 pub struct KeyMaterial {
-    /// JWKs, private parts included where we have them. The one whose `key_ops` has `sign` signs.
+    /// JWKs, with private parts where available. The one with `sign` in its `key_ops` signs.
     pub jwks: Vec<Value>,
-    /// HS256 secret: signs when no JWK does, and verifies legacy keys.
+    /// HS256 secret: verifies legacy keys, and signs if no JWK does.
     pub secret: Option<SecretSlice<u8>>,
     /// `kid` of the secret; `None` derives one (see [`secret_kid`]).
     pub secret_kid: Option<String>,
-    /// A token that names a `kid` is accepted only by the key of that name (`--only rest`, rest.md §3.15).
+    /// Whether a token with a `kid` is accepted only by the key of that name (`--only rest`, rest.md §3.15).
     /// Otherwise an HS256 token with an unknown `kid` falls back to the secret (auth.md §3.1).
     pub strict_kid: bool,
-    /// Whether the signing keys of the database count. Where `jwt.keys` is configured it is the whole truth.
+    /// Whether signing keys of the database are used. They are not if `jwt.keys` is configured.
     pub rotates: bool,
-    /// Project keys.
+    /// The project's default API keys.
     pub api_keys: ApiKeys,
 }
 
 impl KeyMaterial {
-    /// Sets of identity providers hold keys for encryption too.
+    /// The keys for signatures: the sets of identity providers also contain encryption keys.
     fn signing_jwks(&self) -> impl Iterator<Item = &Value> {
         self.jwks.iter().filter(|jwk| jwk.get("use").is_none_or(|usage| usage != "enc"))
     }
@@ -70,70 +71,70 @@ impl KeyMaterial {
     }
 }
 
-/// The project's API keys.
+/// The project's default API keys.
 #[derive(Clone, Default)]
 pub struct ApiKeys {
-    /// Legacy anon JWT; what a publishable key stands for.
+    /// Legacy anon JWT; the bearer that a publishable key stands for.
     pub anon: String,
-    /// Legacy service_role JWT; what a secret key stands for.
+    /// Legacy service_role JWT; the bearer that a secret key stands for.
     pub service: SecretString,
-    /// `sb_publishable_…`
+    /// The publishable key, `sb_publishable_…`.
     pub publishable: String,
-    /// `sb_secret_…`
+    /// The secret key, `sb_secret_…`.
     pub secret: SecretString,
 }
 
-/// An accepted API key and the caller it stands for.
+/// An accepted API key and the caller it represents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
-    /// What it is.
+    /// The kind of key.
     pub kind: ApiKeyKind,
-    /// Whether it is for servers only: a secret key or the legacy key of `service_role`.
+    /// Whether the key is for servers only: a secret key, or the legacy key of `service_role`.
     pub is_secret: bool,
-    /// `Authorization` for a request that brings no bearer of its own.
+    /// `Authorization` header for a request without one of its own.
     pub authorization: HeaderValue,
 }
 
-/// Why a token was refused. Texts are the services' own (rest.md §3.15, auth.md §3.1).
+/// Why a token was rejected. The services have their own texts (rest.md §3.15, auth.md §3.1).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// No text at all.
+    /// The token is empty.
     #[error("the token is empty")]
     Empty,
-    /// Not three parts.
+    /// The token does not have three parts; contains their number.
     #[error("expected 3 parts in JWT; got {0}")]
     Parts(usize),
-    /// The header is no base64url of a JSON object with an `alg`.
+    /// The header is not a base64url-encoded JSON object with an `alg`.
     #[error("the token's header cannot be read")]
     BadHeader,
-    /// An encrypted token.
+    /// The token is encrypted.
     #[error("encrypted tokens are not supported")]
     Encrypted,
-    /// `alg` is `none` or one we do not have.
+    /// `alg` is `none` or unsupported.
     #[error("unsupported algorithm {alg}")]
     Unsupported {
-        /// As the token names it.
+        /// The value of `alg`.
         alg: String,
     },
-    /// No configured key fits `alg` and `kid`.
+    /// No configured key matches `alg` and `kid`.
     #[error("no key for algorithm {alg}")]
     NoKey {
-        /// As the token names it.
+        /// The value of `alg`.
         alg: String,
-        /// As the token names it.
+        /// The value of `kid`.
         kid: Option<String>,
-        /// Whether another key is for this algorithm.
+        /// Whether another key supports this algorithm.
         is_configured: bool,
     },
-    /// A key fits, the signature does not.
+    /// A key matches, but the signature is wrong.
     #[error("the signature is invalid")]
     BadSignature,
-    /// The payload is no JSON object.
+    /// The payload is not a JSON object.
     #[error("the claims are no JSON object")]
     ClaimsNotObject,
 }
 
-/// Signs and verifies tokens and knows the project keys.
+/// Signs and verifies tokens, and recognises API keys.
 pub struct Keys {
     material: KeyMaterial,
     ring: ArcSwap<Ring>,
@@ -146,99 +147,100 @@ impl std::fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Reads the material.
+    /// Builds the key ring from the material.
     ///
     /// # Errors
-    /// A JWK that cannot be used, or several that are marked for signing.
+    /// A JWK is unusable, or several are marked for signing.
     pub fn new(material: KeyMaterial) -> Result<Self, KeyError> {
         let ring = Ring::build(&material, &StoredKeys::default(), 0)?;
         Ok(Self { material, ring: ArcSwap::from_pointee(ring) })
     }
 
-    /// Puts into force what the database keeps, for every request from now on. `unix_seconds` is now.
+    /// Replaces the keys of the database with `stored`, for all requests from now on. `unix_seconds` is the current
+    /// time.
     ///
     /// # Errors
-    /// A key cannot be used; then everything stays as it was.
+    /// A key is unusable; the previous keys stay in force.
     pub fn update(&self, stored: &StoredKeys, unix_seconds: i64) -> Result<(), KeyError> {
         self.ring.store(Arc::new(Ring::build(&self.material, stored, unix_seconds)?));
         Ok(())
     }
 
-    /// Checks shape, `alg`, `kid` and signature. Verified tokens are remembered by their text.
+    /// Verifies structure, `alg`, `kid` and signature. Verified tokens are cached by their text.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first check that failed.
     pub fn verify(&self, token: &str) -> Result<Arc<Claims>, TokenError> {
         self.ring.load().verify(token)
     }
 
-    /// Signs claims with the signing key; the header carries its `kid`.
+    /// Signs claims with the signing key, whose `kid` goes into the header.
     ///
     /// # Errors
-    /// There is no signing key, or the claims do not serialise.
+    /// There is no signing key, or the claims cannot be serialised.
     pub fn sign(&self, claims: &impl Serialize) -> Result<String, KeyError> {
         self.ring.load().sign(claims)
     }
 
-    /// Signs claims with the project's HS256 secret, as other tools that know it do for the tokens of URLs
-    /// (storage.md §3.12). Where there is none, or it was revoked, the signing key signs.
+    /// Signs claims with the project's HS256 secret, as other tools that know it do for URL tokens (storage.md
+    /// §3.12). If there is none, or it was revoked, uses the signing key.
     ///
     /// # Errors
-    /// As [`Keys::sign`].
+    /// Those of [`Keys::sign`].
     pub fn sign_with_secret(&self, claims: &impl Serialize) -> Result<String, KeyError> {
         self.ring.load().sign_with_secret(claims)
     }
 
-    /// Whether a token that names a key is verified by that key only.
+    /// Whether a token with a `kid` is verified only by the key of that name.
     #[must_use]
     pub const fn is_strict(&self) -> bool {
         self.material.strict_kid
     }
 
-    /// True when at least one key can verify tokens.
+    /// Whether any key can verify tokens.
     #[must_use]
     pub fn can_verify(&self) -> bool {
         self.ring.load().can_verify()
     }
 
-    /// The public keys as a JWK set: asymmetric ones only, those on standby included.
+    /// The public keys as a JWK set: asymmetric keys only, including those in standby.
     #[must_use]
     pub fn jwks(&self) -> Value {
         self.ring.load().jwks().clone()
     }
 
-    /// The project's default keys as they are now.
+    /// The current default API keys.
     #[must_use]
     pub fn api_keys(&self) -> Arc<ApiKeys> {
         self.ring.load().defaults()
     }
 
-    /// Sets the gauges of the memory of verified tokens; called before metrics are shown.
+    /// Updates the gauges of the cache of verified tokens; called before each metrics scrape.
     pub fn report(&self) {
-        let (tokens, limit) = self.ring.load().remembered();
+        let (tokens, limit) = self.ring.load().cache_usage();
         metrics::gauge!("basalt_verified_tokens").set(tokens as f64);
         metrics::gauge!("basalt_verified_tokens_limit").set(limit as f64);
     }
 
-    /// What `key` stands for, if it is a key of this project. A legacy key is any unexpired token with a `role`
-    /// that the verifier accepts.
+    /// The caller that `key` represents, if it is an API key of this project. A legacy key is any valid, unexpired
+    /// token with a `role`.
     #[must_use]
     pub fn api_key(&self, key: &str, unix_seconds: i64) -> Option<ApiKey> {
         self.ring.load().api_key(key, unix_seconds)
     }
 
-    /// Keys of the database that were used since the last call, and when: seconds since 1970.
+    /// Ids of database keys used since the last call, with the time of last use in seconds since the Unix epoch.
     #[must_use]
     pub fn take_uses(&self) -> Vec<(Uuid, i64)> {
         self.ring.load().take_uses()
     }
 }
 
-/// The legacy project key of `role`: an HS256 token of the shared secret, good for ten years from `issued_at`
-/// (seconds since 1970).
+/// Creates the legacy API key of `role`: an HS256 token signed with the shared secret, valid for ten years from
+/// `issued_at` (seconds since the Unix epoch).
 ///
 /// # Errors
-/// The claims do not serialise, which they do.
+/// The claims cannot be serialised, which does not happen.
 pub fn legacy_key(
     secret: &SecretSlice<u8>,
     kid: Option<&str>,

@@ -1,9 +1,10 @@
-//! What a crate says about the metrics that it sets: rows of docs/METRICS.md and of the `# HELP` lines of `/metrics`.
+//! Descriptions of metrics, which each crate declares for its own: rows of docs/METRICS.md and `# HELP` lines of
+//! `/metrics`.
 
 /// How a metric's value changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows until the server restarts.
+    /// Monotonically increasing until the server restarts.
     Counter,
     /// The current value.
     Gauge,
@@ -12,7 +13,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As after `# TYPE`.
+    /// The word after `# TYPE` in the exposition format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -23,39 +24,39 @@ impl Kind {
     }
 }
 
-/// When a metric appears on `/metrics`.
+/// When a metric first appears on `/metrics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// From the start, where its service runs.
+    /// From the start, if its service is enabled.
     Always,
     /// After the first event.
     Happened,
 }
 
-/// Names of labels with the values that each can have, in words.
+/// Label names, each with a description of its possible values.
 pub type Labels = &'static [(&'static str, &'static str)];
 
-/// One row.
+/// Description of one metric.
 #[derive(Debug)]
 pub struct Metric {
-    /// As on `/metrics`.
+    /// Name, as on `/metrics`.
     pub name: &'static str,
-    /// How its value changes.
+    /// Metric type.
     pub kind: Kind,
-    /// Its labels.
+    /// Labels and their values.
     pub labels: Labels,
-    /// What is counted or measured.
+    /// Unit of the value.
     pub unit: &'static str,
-    /// When it appears.
+    /// When it first appears.
     pub shown: Shown,
-    /// What its value means.
+    /// What the value measures.
     pub meaning: &'static str,
-    /// What to do when it rises, or which value is normal.
+    /// Normal values, or what to do when it rises.
     pub advice: &'static str,
 }
 
 impl Metric {
-    /// A row.
+    /// Builds an entry of a metric table.
     #[must_use]
     pub const fn new(
         name: &'static str,

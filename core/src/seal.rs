@@ -1,55 +1,55 @@
-//! Encryption of secrets that the database stores and the server reads again: AES-256-GCM under a key derived from `server.master_key`, one
-//! for each purpose, so that what was sealed for one can never be opened as another.
+//! Encryption of secrets at rest in the database: AES-256-GCM under a key derived from `server.master_key`. Each
+//! purpose has its own key, so that a text sealed for one purpose cannot be opened for another.
 //!
-//! Random nonces of 96 bits hold for 2³² texts of one purpose; the outbox, the busiest, would need a mail each second
-//! for a century.
+//! Random 96-bit nonces are safe for 2³² texts per purpose; the mail outbox, the busiest one, would need a mail per
+//! second for a century.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::hmac;
 use secrecy::{ExposeSecret, SecretString};
 
-/// Seals and opens for one purpose.
+/// Encrypts and decrypts for one purpose.
 pub struct Sealer {
     key: RandomizedNonceKey,
     fingerprint: String,
 }
 
-/// A text that cannot be opened: damaged, sealed for another purpose or context, or under another master key.
+/// A text cannot be decrypted: it is damaged, or was sealed for another purpose, context or master key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("what was stored encrypted cannot be opened: it is damaged, or server.master_key is another")]
+#[error("cannot decrypt a stored secret: it is damaged, or server.master_key has changed")]
 pub struct CannotOpen;
 
 impl Sealer {
-    /// The sealer of a purpose, such as `mail outbox`.
+    /// Derives the key for a purpose, such as `mail outbox`.
     ///
     /// # Panics
-    /// Never: the derived key has the length that the cipher asks for.
+    /// Never: the derived key always has the length that the cipher requires.
     #[must_use]
     pub fn new(master_key: &SecretString, purpose: &str) -> Self {
         let master = hmac::Key::new(hmac::HMAC_SHA256, master_key.expose_secret().as_bytes());
         let key = hmac::sign(&master, format!("basalt sealed: {purpose}").as_bytes());
         let name = hmac::sign(&master, format!("basalt sealed by: {purpose}").as_bytes());
         let fingerprint = name.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        #[expect(clippy::expect_used, reason = "HMAC-SHA256 gives the 32 bytes that AES-256 takes")]
+        #[expect(clippy::expect_used, reason = "HMAC-SHA256 produces the 32 bytes that AES-256 requires")]
         let key = RandomizedNonceKey::new(&AES_256_GCM, key.as_ref()).expect("32 bytes are an AES-256 key");
         Self { key, fingerprint }
     }
 
-    /// Names the key without telling it: 16 hexadecimal digits.
+    /// Identifies the key without revealing it: 16 hexadecimal digits.
     #[must_use]
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// Encrypts `text`. It can be opened with the same `context` only, which is not part of the result: what the
-    /// text belongs to, so that it cannot be moved to another row.
+    /// Encrypts `text`. It can only be decrypted with the same `context`, which is not part of the result; callers
+    /// pass what the text belongs to, so that it cannot be moved to another row.
     ///
     /// # Panics
-    /// The text has 64 GiB or more.
+    /// If the text has 64 GiB or more.
     #[must_use]
     pub fn seal(&self, context: &str, text: &[u8]) -> Vec<u8> {
         let mut sealed = text.to_vec();
-        #[expect(clippy::expect_used, reason = "texts are bounded long before GCM's limit")]
+        #[expect(clippy::expect_used, reason = "texts are limited to far less than GCM's maximum")]
         let nonce = self
             .key
             .seal_in_place_append_tag(Aad::from(context), &mut sealed)
@@ -60,7 +60,7 @@ impl Sealer {
         out
     }
 
-    /// Decrypts what [`Sealer::seal`] gave for the same `context`.
+    /// Decrypts the result of [`Sealer::seal`] for the same `context`.
     ///
     /// # Errors
     /// See [`CannotOpen`].
@@ -89,12 +89,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sealed_opens_with_the_same_key_purpose_and_context_only() {
+    fn opening_requires_the_same_key_purpose_and_context() {
         let master = SecretString::from("a master key of at least 32 characters");
         let sealer = Sealer::new(&master, "mail outbox");
         let sealed = sealer.seal("to ada", b"the code is 123456");
         assert_eq!(sealer.open("to ada", &sealed).unwrap(), b"the code is 123456");
-        assert_ne!(sealed, sealer.seal("to ada", b"the code is 123456"), "each text has a nonce of its own");
+        assert_ne!(sealed, sealer.seal("to ada", b"the code is 123456"), "each text must have its own nonce");
         assert!(!sealed.windows(6).any(|part| part == b"123456"));
 
         assert_eq!(sealer.fingerprint(), Sealer::new(&master, "mail outbox").fingerprint());

@@ -1,7 +1,7 @@
-//! What a service hands to the gateway, and what the gateway hands to a request.
+//! The interface between the gateway and the services.
 //!
-//! A service states its limits and how it words the failures that happen outside its handlers, so that every error
-//! has its protocol's shape (DESIGN §12, "limits and gateway errors").
+//! A service states its limits and how it renders failures that occur outside of its handlers, so that every error
+//! has the shape of its protocol (DESIGN §12, "limits and gateway errors").
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,90 +22,92 @@ use tokio_util::sync::CancellationToken;
 
 use crate::memory::BodyLease;
 
-/// One mounted service.
+/// A service, as it is mounted by the gateway.
 pub struct Service {
-    /// Short name: `rest`, `auth`… It is what `--only` takes and what logs and metrics carry.
+    /// Short name such as `rest` or `auth`, as used by `--only`, logs and metrics.
     pub name: &'static str,
-    /// Usual mount point, such as `/rest/v1`.
+    /// Default mount point, such as `/rest/v1`.
     pub prefix: &'static str,
-    /// Handlers; they see paths without the prefix.
+    /// The handlers. They see paths without the prefix.
     pub router: Router,
-    /// How the body of this request comes. The path has lost the prefix.
+    /// How the request's body is delivered. The prefix has been removed from the path.
     pub bodies: fn(&Request<Body>) -> BodyMode,
-    /// Limit of a buffered body, in bytes. The service limits what it streams.
+    /// Maximum size of a buffered body, in bytes. The service itself limits what it streams.
     pub body_limit: usize,
-    /// Time from the request's head to the response's head; while a streamed body comes, time without progress.
+    /// Maximum time from the request's head to the response's head; while a streamed body arrives, maximum time
+    /// without progress.
     pub deadline: Duration,
-    /// Whether JSON and CSV answers are compressed for clients that ask for it.
+    /// Whether JSON and CSV responses are compressed for clients that accept it.
     pub compresses: bool,
-    /// What CORS answers name for this service.
+    /// CORS headers of this service.
     pub cors: Cors,
-    /// Preflights that the service answers itself; `None` for none. Its own CORS headers win on every answer.
+    /// Selects preflights that the service answers itself; `None` for none. The service's own CORS headers take
+    /// precedence on all responses.
     pub own_preflight: Option<Predicate>,
-    /// Chooses who words a failure of this request outside the handlers, in the service's protocol.
+    /// Returns the renderer for failures of this request outside of the handlers.
     pub renderer: fn(&Request<Body>) -> Renderer,
 }
 
-/// How the body of a request comes.
+/// How the body of a request is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyMode {
-    /// The service reads it whole: the gateway counts it against `server.body_memory` before the service starts, and
-    /// ends the request at `Service::deadline`.
+    /// The service reads the complete body: the gateway charges it to `server.body_memory` before the service starts,
+    /// and ends the request at `Service::deadline`.
     Buffered,
-    /// The service passes it on as it comes, however long it is. The gateway reserves nothing and sets no total
-    /// deadline; the client must keep the pace. The service counts what it buffers, with [`BodyLease::fresh`] of the
+    /// The service processes the body as it arrives, whatever its length. The gateway reserves no memory and sets no
+    /// total deadline, but requires progress. The service charges what it buffers, with [`BodyLease::fresh`] of the
     /// request extension [`BodyLease`].
     Streamed,
 }
 
-/// A question about a request whose path has lost the prefix.
+/// A predicate on a request whose path has had the prefix removed.
 pub type Predicate = Box<dyn Fn(&Request<Body>) -> bool + Send + Sync>;
 
-/// Words a failure. A function that captures nothing costs no allocation.
+/// Renders a failure as a response. A function that captures nothing is not allocated.
 pub type Renderer = Box<dyn Fn(Fault) -> Response + Send + Sync>;
 
-/// A service's handlers as one function, without a router before them.
+/// A service's handlers as one function, bypassing the router.
 pub type Handler = Arc<dyn Fn(Request<Body>) -> BoxFuture<'static, Response> + Send + Sync>;
 
-/// The service's part of CORS; origins, requested headers and max-age are the gateway's.
+/// The service-specific part of CORS. Origins, requested headers and max-age are up to the gateway.
 #[derive(Debug, Clone, Copy)]
 pub struct Cors {
-    /// `Access-Control-Allow-Methods`.
+    /// Value of `Access-Control-Allow-Methods`.
     pub methods: &'static str,
-    /// `Access-Control-Expose-Headers`.
+    /// Value of `Access-Control-Expose-Headers`.
     pub expose: &'static str,
-    /// Status of a preflight answer.
+    /// Status of the response to a preflight.
     pub preflight_status: StatusCode,
 }
 
-/// A failure that no handler saw.
+/// A failure outside of the service's handlers.
 #[derive(Debug, Clone)]
 pub enum Fault {
     /// No such route.
     NotFound,
-    /// The route exists, the method does not.
+    /// The route exists, but not for this method.
     MethodNotAllowed,
-    /// The body passed the limit, in bytes.
+    /// The body exceeds the limit.
     BodyTooLarge {
-        /// The limit.
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// The deadline passed.
+    /// The request's deadline has passed.
     Timeout,
-    /// A handler panicked; the id is in the log.
+    /// A handler panicked. The log contains the id.
     Panic {
         /// Request id.
         id: String,
     },
-    /// The request could not be read.
+    /// The request is malformed; contains the reason.
     BadRequest(String),
-    /// The body came too slowly: the client stopped sending, or nearly; 408.
+    /// The body arrived too slowly, or the client stopped sending; 408.
     SlowBody,
-    /// The server has more to do than it may take on; 503 with `Retry-After`.
+    /// The server is at capacity; 503 with `Retry-After`.
     Overloaded,
 }
 
-/// Request extension: when the handler must have finished, or its next database step.
+/// Request extension: when the handler, or its next database step, must have finished.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
     at: Instant,
@@ -113,50 +115,51 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// `time` from `start`.
+    /// A deadline `time` after `start`.
     #[must_use]
     pub fn new(start: Instant, time: Duration) -> Self {
         Self { at: start + time, time }
     }
 
-    /// The moment.
+    /// The instant at which the deadline passes.
     #[must_use]
     pub const fn at(self) -> Instant {
         self.at
     }
 
-    /// The same time from now on, for the next database step of a request with a streamed body: the stream took as long
-    /// as the client needed. A request with a buffered body ends at its first deadline all the same.
+    /// The same time limit starting now, for the next database step of a request with a streamed body: the stream may
+    /// have taken any time. For a buffered body the first deadline still applies.
     #[must_use]
     pub fn renewed(self) -> Self {
         Self::new(Instant::now(), self.time)
     }
 }
 
-/// Request extension: the request's address as the client sent it, before the prefix and the key are taken out.
-/// Signatures (S3), `Location` (TUS) and the URLs that functions see are made of it.
+/// Request extension: the request's URL as the client sent it, before prefix and key were removed. Used for
+/// signatures (S3), `Location` (TUS) and the URLs that functions see.
 #[derive(Debug, Clone)]
 pub struct Original {
-    /// `http`, or what a trusted proxy says in `X-Forwarded-Proto`.
+    /// `http`, or the `X-Forwarded-Proto` of a trusted proxy.
     pub scheme: Scheme,
-    /// `Host`, or `:authority` on HTTP/2; `None` when the client sent neither.
+    /// `Host`, or `:authority` on HTTP/2; `None` if the client sent neither.
     pub authority: Option<HeaderValue>,
-    /// Path and query. `"`, `<`, `>` and backticks are escaped: clients that sign requests escape them too.
+    /// Path and query. `"`, `<`, `>` and backticks are escaped, as they are by clients that sign requests.
     pub target: PathAndQuery,
-    /// Where the service is mounted; `""` at the root.
+    /// Mount point of the service; `""` at the root.
     pub prefix: Arc<str>,
 }
 
-/// Request extension: cancelled when the server begins to shut down. Handlers of upgraded connections and of endless
-/// answers say goodbye then; the server waits for them until its drain ends.
+/// Request extension: cancelled when the server begins to shut down. Handlers of upgraded connections and endless
+/// responses then say goodbye; the server waits for them until its drain timeout.
 #[derive(Debug, Clone)]
 pub struct Draining(pub CancellationToken);
 
-/// Request extension: a browser sends the request, where secret keys do not count. For services that judge keys themselves.
+/// Request extension: the request comes from a browser, where secret keys are not accepted. For services that check
+/// keys themselves.
 #[derive(Debug, Clone, Copy)]
 pub struct WithoutSecretKeys;
 
-/// Request extension: the id that the log and the `x-request-id` response header carry.
+/// Request extension: the id in the log and in the `x-request-id` response header.
 #[derive(Debug, Clone)]
 pub struct RequestId(pub String);
 
@@ -167,27 +170,28 @@ pub struct ClientAddress(pub IpAddr);
 /// Why a body could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// More bytes than the service's limit.
+    /// The body exceeds the service's limit.
     #[error("the request body is too large")]
     TooLarge,
-    /// The client stopped sending.
+    /// The client stopped sending; contains the reason.
     #[error("the request body ended early: {0}")]
     Disconnected(String),
 }
 
-/// Reads a whole body; the gateway has bounded it. `hold` is its share of the server's memory ([`BodyLease`], a request
-/// extension), which goes with the bytes.
+/// Reads a complete body, whose size the gateway has limited. `lease` is the body's share of the server's memory (the
+/// request extension [`BodyLease`]); the returned bytes keep it.
 ///
 /// # Errors
-/// It passed the limit, or the client left.
-pub async fn read_body(mut body: Body, hold: Option<&BodyLease>) -> Result<Bytes, BodyError> {
-    /// Announced is not sent: more is made room for as it comes.
+/// The body exceeded the limit, or the client disconnected.
+pub async fn read_body(mut body: Body, lease: Option<&BodyLease>) -> Result<Bytes, BodyError> {
+    /// A declared length proves nothing: beyond this, the buffer grows as data arrives.
     const FIRST_BYTES: u64 = 1024 * 1024;
     let mut first = Bytes::new();
-    // A second frame makes it a copy, into one buffer that grows: pieces joined at the end would be held twice.
+    // Only a second frame requires a copy. It goes into one growing buffer, because joining the frames at the end
+    // would hold them twice.
     let mut joined = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|error| refusal(&error))?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|error| body_error(&error))?.into_data() else { continue };
         if first.is_empty() && joined.is_empty() {
             first = data;
             continue;
@@ -201,13 +205,13 @@ pub async fn read_body(mut body: Body, hold: Option<&BodyLease>) -> Result<Bytes
         joined.extend_from_slice(&data);
     }
     let bytes = if joined.is_empty() { first } else { joined.freeze() };
-    Ok(match hold {
-        Some(hold) => hold.keep(bytes),
+    Ok(match lease {
+        Some(lease) => lease.keep(bytes),
         None => bytes,
     })
 }
 
-fn refusal(error: &axum::Error) -> BodyError {
+fn body_error(error: &axum::Error) -> BodyError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = cause {
         if inner.is::<LengthLimitError>() {
@@ -228,14 +232,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_body_over_the_limit_is_told_apart_from_a_broken_one() {
+    async fn a_body_over_the_limit_is_too_large() {
         let limited = Body::new(Limited::new(Body::from("four"), 3));
         assert_eq!(read_body(limited, None).await, Err(BodyError::TooLarge));
         assert_eq!(read_body(Body::from("four"), None).await.unwrap(), "four");
     }
 
     #[tokio::test]
-    async fn pieces_are_joined_in_order() {
+    async fn frames_are_joined_in_order() {
         for count in [0, 1, 2, 300] {
             let pieces: Vec<String> = (0..count).map(|number| format!("{number};")).collect();
             let body = Body::from_stream(stream::iter(pieces.clone().into_iter().map(Ok::<_, Infallible>)));

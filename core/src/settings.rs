@@ -1,25 +1,6 @@
-//! Settings: a service declares its table beside its configuration type with [`settings!`](crate::settings!), and
-//! reads it with a [`Reader`] that the gateway fills. The gateway collects the tables, looks for unknown keys, and
-//! prints `basalt config` and docs/CONFIG.md from them; where values come from is its business alone.
-//!
-//! ```
-//! use basalt_core::settings;
-//! use basalt_core::settings::Fallback::Is;
-//! use basalt_core::settings::kinds::{Bytes, Whole};
-//!
-//! settings! {
-//!     /// `[uploads]`.
-//!     #[derive(Debug, Clone)]
-//!     pub struct Uploads in "uploads" with r {
-//!         /// Largest upload.
-//!         max_file_size: u64 as Bytes = Is("50MiB");
-//!         /// Uploads at once.
-//!         concurrency: u32 as Whole<1, 100> = Is("4");
-//!     }
-//! }
-//! assert_eq!(Uploads::default().max_file_size, 50 << 20);
-//! assert_eq!(Uploads::SETTINGS[1].key, "uploads.concurrency");
-//! ```
+//! Settings: a service declares a table next to its configuration type with [`settings!`](crate::settings!), and
+//! fills the type from a [`Reader`] that the gateway provides. The gateway collects all tables, detects unknown keys,
+//! and generates `basalt config` and docs/CONFIG.md from them. Only the gateway knows where values come from.
 
 pub mod kinds;
 mod url;
@@ -31,38 +12,39 @@ use std::path::{Path, PathBuf};
 pub use kinds::{InvalidValue, Kind, Value};
 pub use url::BaseUrl;
 
-/// What holds while a setting is not written.
+/// The value of a setting that is not configured.
 #[derive(Clone, Copy, Debug)]
 pub enum Fallback {
-    /// This text, read like a variable.
+    /// This text, parsed like an environment variable.
     Is(&'static str),
-    /// Nothing, or what the gateway derives from other settings; in words.
+    /// No value, or one that the gateway derives from other settings, as this description says.
     By(&'static str),
-    /// What the gateway derives from other settings, in words; this text where it derives nothing.
+    /// A value that the gateway derives from other settings, as the description says; the second text if it derives
+    /// none.
     ByOr(&'static str, &'static str),
 }
 
-/// One line of a table.
+/// Description of one setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// `section.key`.
     pub key: &'static str,
-    /// What holds while it is not written.
+    /// The value if the setting is not configured.
     pub fallback: Fallback,
-    /// One sentence, as in docs/CONFIG.md.
+    /// One sentence of help, as in docs/CONFIG.md.
     pub help: &'static str,
-    /// Never shown.
+    /// Whether the value must never be shown.
     pub is_secret: bool,
-    /// Checked, but no part of this release reads it yet.
+    /// Whether the setting is validated but not used by this release.
     pub is_reserved: bool,
     /// See [`Kind::expected`].
     pub expected: fn() -> String,
-    /// The value as TOML, or `None` when it does not fit.
+    /// Formats a value as TOML; `None` if it is invalid.
     pub show: fn(&Value) -> Option<String>,
 }
 
 impl Setting {
-    /// A line for a value of type `T`, written as `K` says.
+    /// Describes a setting of type `T` in the notation `K`.
     #[must_use]
     pub const fn new<T, K: Kind<T>>(key: &'static str, fallback: Fallback, help: &'static str) -> Self {
         Self {
@@ -76,46 +58,47 @@ impl Setting {
         }
     }
 
-    /// Never shown.
+    /// Marks the setting as secret: its value is never shown.
     #[must_use]
     pub const fn secret(mut self) -> Self {
         self.is_secret = true;
         self
     }
 
-    /// Checked, but not read yet.
+    /// Marks the setting as validated but not used by this release.
     #[must_use]
     pub const fn reserved(mut self) -> Self {
         self.is_reserved = true;
         self
     }
 
-    /// `BASALT_SECTION_KEY`.
+    /// Name of the environment variable: `BASALT_SECTION_KEY`.
     #[must_use]
     pub fn variable(&self) -> String {
         format!("BASALT_{}", self.key.to_ascii_uppercase().replace('.', "_"))
     }
 
-    /// Whether an empty variable means something. Elsewhere it counts as not set, because container tools pass `NAME=`
-    /// for "nothing given".
+    /// Whether an empty environment variable is a valid value. Otherwise it counts as unset, because container tools
+    /// pass `NAME=` for an absent value.
     #[must_use]
     pub fn may_be_empty(&self) -> bool {
         (self.show)(&Value::Bare(String::new())).is_some()
     }
 }
 
-/// Where a value comes from. Later ones win: default, file, variable, option.
+/// Where a value comes from, in order of increasing precedence: default, file, environment variable, command-line
+/// option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// It is not written.
+    /// The setting is not configured.
     Default,
-    /// It is not written, and the server stands in for this one.
+    /// The setting is not configured, and this server replaces the named one, whose default applies.
     DefaultOf(&'static str),
-    /// A line of a file, from 1.
+    /// A line of a configuration file.
     File {
-        /// As the reader would name it.
+        /// Path, as it is shown to the user.
         path: PathBuf,
-        /// Counted from 1.
+        /// One-based line number.
         line: usize,
     },
     /// An environment variable.
@@ -125,7 +108,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Whether it is a default.
+    /// Whether the value is a default.
     #[must_use]
     pub const fn is_default(&self) -> bool {
         matches!(self, Self::Default | Self::DefaultOf(_))
@@ -144,25 +127,25 @@ impl fmt::Display for Source {
     }
 }
 
-/// One mistake.
+/// An error in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where it was made.
+    /// Where the offending value comes from.
     pub source: Source,
-    /// What is wrong and what to do; never holds a secret.
+    /// What is wrong and how to fix it. Never contains a secret.
     pub message: String,
 }
 
-/// What was written for one setting, and where.
+/// The raw value of a setting, and where it comes from.
 #[derive(Clone)]
 pub struct Written {
-    /// The value, not yet checked.
+    /// The value, not yet validated.
     pub value: Value,
-    /// Where it stands.
+    /// Where it comes from.
     pub source: Source,
 }
 
-/// Hands out written values, typed; notes what is wrong and what is in force.
+/// Converts raw values to typed ones, and records errors and effective values.
 #[derive(Default)]
 pub struct Reader {
     written: BTreeMap<&'static str, Written>,
@@ -175,7 +158,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Reads `written`. Relative paths start in the project folder; those of options in the working folder.
+    /// Creates a reader of `written`. Relative paths start at the project folder; those in command-line options at
+    /// the working directory.
     #[must_use]
     pub fn new(
         written: BTreeMap<&'static str, Written>,
@@ -187,8 +171,8 @@ impl Reader {
         Self { written, project_dir, working_dir, faults, warnings, ..Self::default() }
     }
 
-    /// The value of a setting: what is written, else what was derived, else its fallback.
-    #[expect(clippy::expect_used, reason = "a test reads every default of every table")]
+    /// The value of a setting: the configured one, else the derived one, else its fallback.
+    #[expect(clippy::expect_used, reason = "a test parses every default of every table")]
     pub fn get<T, K: Kind<T>>(&mut self, setting: &Setting) -> T {
         if let Some(written) = self.written.get(setting.key) {
             let base = match written.source {
@@ -228,23 +212,23 @@ impl Reader {
             }
             None => {
                 self.shown.insert(setting.key, None);
-                K::unset().expect("a default that fits its type")
+                K::unset().expect("every setting has a valid default")
             }
         }
     }
 
-    /// What holds for `key` where it is not written, worked out from other settings. Text that does not fit counts as
-    /// nothing: its own setting is reported.
+    /// Sets the value of `key` for when it is not configured, derived from other settings. Invalid text is ignored,
+    /// because the setting it derives from is reported.
     pub fn derive(&mut self, key: &'static str, text: impl Into<String>) {
         self.derived.insert(key, Value::Bare(text.into()));
     }
 
-    /// Shows a value that was worked out after reading.
+    /// Shows a value that was computed after reading.
     pub fn show(&mut self, key: &'static str, text: &str) {
         self.shown.insert(key, Some(kinds::quote(text)));
     }
 
-    /// The text that is written for `key`, unread, if it is text or a number.
+    /// The raw text configured for `key`, if it is text or a number.
     #[must_use]
     pub fn written_text(&self, key: &str) -> Option<String> {
         match &self.written.get(key)?.value {
@@ -254,7 +238,7 @@ impl Reader {
         }
     }
 
-    /// Whether a person wrote it; the defaults of other servers do not count.
+    /// Whether the setting is configured explicitly; defaults of other servers do not count.
     #[must_use]
     pub fn is_written(&self, key: &str) -> bool {
         self.written.get(key).is_some_and(|written| !written.source.is_default())
@@ -266,34 +250,34 @@ impl Reader {
         self.written.get(key).map_or(Source::Default, |written| written.source.clone())
     }
 
-    /// Where relative paths of the file start.
+    /// The folder at which relative paths in the file start.
     #[must_use]
     pub fn project_dir(&self) -> &Path {
         &self.project_dir
     }
 
-    /// Something is wrong with `key`; the sentence goes on after its name.
+    /// Records an error for `key`; the sentence continues after the key's name.
     pub fn fault(&mut self, key: &str, sentence: &str) {
         self.faults.push(Fault { source: self.source(key), message: format!("{key} {sentence}") });
     }
 
-    /// Something is wrong that is not written anywhere.
+    /// Records an error that concerns no particular setting.
     pub fn general_fault(&mut self, message: &str) {
         self.faults.push(Fault { source: Source::Default, message: message.to_owned() });
     }
 
-    /// Something works but is probably not meant.
+    /// Records a warning about something valid but probably unintended.
     pub fn warn(&mut self, sentence: String) {
         self.warnings.push(sentence);
     }
 
-    /// What was noted for a setting: `None` where it was never read, `Some(None)` where it is not set.
+    /// The effective value of a setting, for display: `None` if it was never read, `Some(None)` if it has no value.
     #[must_use]
     pub fn shown(&self, key: &str) -> Option<Option<String>> {
         self.shown.get(key).cloned()
     }
 
-    /// Faults, those of one place together (the file by line, then variables, then options), and warnings.
+    /// Returns the errors, grouped by source (the file by line, then variables, then options), and the warnings.
     #[must_use]
     pub fn finish(mut self) -> (Vec<Fault>, Vec<String>) {
         self.faults.sort_by_key(|fault| match &fault.source {
@@ -308,8 +292,8 @@ impl Reader {
 
 /// Declares a section: the struct, its table `SETTINGS`, `read` and `Default`. See the [module](mod@crate::settings).
 ///
-/// The doc comment of a field is its help. `as` names the [`Kind`] where the value is written otherwise than its type
-/// says. `also` holds what is no setting.
+/// The doc comment of a field is its help text. `as` names a [`Kind`] if the notation differs from the field's type.
+/// `also` declares fields that are not settings.
 #[macro_export]
 macro_rules! settings {
     (
@@ -337,10 +321,10 @@ macro_rules! settings {
                 )$(.$flag())*,
             )*];
 
-            /// Sets one value by its key; on an error nothing has changed.
+            /// Sets one value by its key. On error nothing changes.
             ///
             /// # Errors
-            /// The value does not fit, or there is no such key; a sentence without its subject.
+            /// The value is invalid, or there is no such key; the message has no subject.
             pub fn set(
                 &mut self,
                 key: &str,
@@ -353,7 +337,7 @@ macro_rules! settings {
                     >(value)?;
                     return Ok(());
                 })*
-                Err("is no setting".to_owned())
+                Err("is not a setting".to_owned())
             }
 
             /// Reads every setting once.
@@ -367,7 +351,7 @@ macro_rules! settings {
         }
 
         impl Default for $name {
-            /// What holds while nothing is written.
+            /// The values when nothing is configured.
             fn default() -> Self {
                 Self::read(&mut $crate::settings::Reader::default())
             }

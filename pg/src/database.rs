@@ -1,5 +1,5 @@
-//! How to reach one PostgreSQL as one login: address, credentials, TLS. Every connection is opened from here; its use is up
-//! to [`crate::session`] and [`crate::pool`].
+//! How to connect to one PostgreSQL database as one login: address, credentials, TLS. All connections are opened here
+//! and used by [`crate::session`] and [`crate::pool`].
 
 mod unverified;
 
@@ -15,7 +15,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::pg_error::DriverError;
 
-/// How long connecting may take unless the URL says otherwise.
+/// Time limit for connecting, unless the URL sets one.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// A PostgreSQL login. Cheap to clone.
@@ -25,22 +25,22 @@ pub struct Database {
     tls: MakeRustlsConnect,
 }
 
-/// The driver's connection half, to be polled by a task of its own.
+/// The connection half of `tokio_postgres`, to be polled by a task of its own.
 pub type DriverConnection = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
 /// Why a database URL cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseUrlError {
-    /// It does not parse; the driver's reason.
+    /// The URL does not parse; contains the parser's reason.
     #[error("the database URL is not valid: {0}")]
     Invalid(String),
-    /// It names no host.
+    /// The URL names no host.
     #[error("the database URL names no host; write postgresql://user:password@host:5432/database")]
     NoHost,
 }
 
-/// Sets TCP options so that a peer that disappeared is noticed within a minute, both where we wait for data (probes) and
-/// where we wait for acknowledgements. With the system's values it takes a quarter of an hour, or two hours for an idle
+/// Sets TCP options so that a vanished peer is noticed within a minute, both while waiting for data (keepalive
+/// probes) and for acknowledgements. The system defaults take a quarter of an hour, or two hours on an idle
 /// connection. Options in the URL take precedence.
 fn notice_dead_peers(config: &mut Config) {
     // The driver's default: the URL does not set it.
@@ -59,11 +59,11 @@ fn notice_dead_peers(config: &mut Config) {
 }
 
 impl Database {
-    /// From a `postgresql://…` URL or a key=value string. A connection attempt is given ten seconds, divided among the hosts,
-    /// unless the URL says otherwise.
+    /// Parses a `postgresql://…` URL or a key=value string. Connecting may take ten seconds, divided among the hosts,
+    /// unless the URL sets a limit.
     ///
     /// # Errors
-    /// The text is no connection string, or names no host.
+    /// The text is not a valid connection string, or names no host.
     pub fn from_url(url: &str) -> Result<Self, DatabaseUrlError> {
         let config: Config = url
             .parse()
@@ -74,11 +74,11 @@ impl Database {
         Ok(Self::new(config))
     }
 
-    /// From the driver's own configuration.
+    /// Wraps a `tokio_postgres` configuration, filling in timeouts and TCP options.
     #[must_use]
     pub fn new(mut config: Config) -> Self {
         if config.get_connect_timeout().is_none() {
-            // A request waits ten seconds for a connection: in that time each of several hosts should be tried.
+            // A request waits ten seconds for a connection, which should be enough to try each host.
             let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).clamp(1, 5);
             config.connect_timeout(CONNECT_LIMIT / u32::try_from(hosts).unwrap_or(1));
         }
@@ -92,7 +92,7 @@ impl Database {
         Self { config: Arc::new(config), tls: MakeRustlsConnect::new(tls::client_config()) }
     }
 
-    /// The same without checking the server's certificate.
+    /// The same database, without verification of the server's certificate.
     #[must_use]
     pub fn without_certificate_checks(&self) -> Self {
         Self { config: Arc::clone(&self.config), tls: MakeRustlsConnect::new(unverified::tls_config()) }
@@ -106,14 +106,14 @@ impl Database {
         Self { config: Arc::new(config), tls: self.tls.clone() }
     }
 
-    /// The same login, acting as `role` from the first statement of each session, with the given search path. PostgreSQL
-    /// refuses the connection of a login that may not.
+    /// The same login, assuming `role` and the search path at the start of each session. PostgreSQL rejects the
+    /// connection of a login that may not assume the role.
     #[must_use]
     pub fn acting_as(&self, role: &str, search_path: &str) -> Self {
         self.with_options(&format!("-c role={role} -c search_path={search_path}"))
     }
 
-    /// The same login with more settings of the server for each session, as `-c name=value`, separated by blanks.
+    /// The same login with additional server settings per session: `-c name=value`, separated by spaces.
     #[must_use]
     pub fn with_options(&self, options: &str) -> Self {
         let mut config = (*self.config).clone();
@@ -122,13 +122,13 @@ impl Database {
         Self { config: Arc::new(config), tls: self.tls.clone() }
     }
 
-    /// The driver's configuration.
+    /// The underlying `tokio_postgres` configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// How long one host may take until a login is accepted.
+    /// Time limit for connecting and logging in to one host.
     pub(crate) fn connect_limit(&self) -> Duration {
         self.config.get_connect_timeout().copied().unwrap_or(CONNECT_LIMIT)
     }
@@ -146,31 +146,31 @@ impl Database {
         format!("{host}:{port}/{database}")
     }
 
-    /// Opens a connection whose driver half the caller polls, to read its notifications.
+    /// Opens a connection and leaves its driver half to the caller, who polls it for notifications.
     ///
     /// # Errors
-    /// The server is unreachable or refuses the login.
+    /// The server is unreachable or rejects the login.
     pub async fn connect_raw(&self) -> Result<(Client, DriverConnection), DriverError> {
         Ok(self.config.connect(self.tls.clone()).await?)
     }
 
-    /// Opens a connection. The client owns the task that drives it, which holds nothing but the socket: once the client is
-    /// dropped, the task tells the server and ends. No tracker waits for it, since it lives as long as its pool.
+    /// Opens a connection driven by a task that holds nothing but the socket and ends when the client is dropped. No
+    /// tracker waits for the task, because it lives as long as its pool.
     ///
     /// # Errors
-    /// The server is unreachable or refuses the login.
+    /// The server is unreachable or rejects the login.
     pub async fn connect(&self) -> Result<Client, DriverError> {
         let (client, connection) = self.connect_raw().await?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                // The user of the client sees the failure; this line only tells when it happened.
+                // The client's user gets the error; this line only records when it happened.
                 tracing::debug!(error = with_cause(&error), "database connection ended");
             }
         });
         Ok(client)
     }
 
-    /// How TLS is spoken with it.
+    /// The TLS connector for this database.
     pub(crate) const fn tls(&self) -> &MakeRustlsConnect {
         &self.tls
     }
@@ -181,13 +181,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_description_holds_no_password() {
+    fn description_omits_the_password() {
         let database = Database::from_url("postgresql://joe:secret@db.example:6000/app").unwrap();
         assert_eq!(database.describe(), "db.example:6000/app");
     }
 
     #[test]
-    fn a_url_without_host_is_refused() {
+    fn urls_without_a_valid_host_are_rejected() {
         assert!(matches!(Database::from_url("dbname=app"), Err(DatabaseUrlError::NoHost)));
         assert!(matches!(
             Database::from_url("postgresql://a:b@h:notaport/x"),

@@ -1,35 +1,35 @@
-//! Why a transaction did not happen: the error of [`crate::pool`] and [`crate::session`].
+//! The error of [`crate::pool`] and [`crate::session`].
 
 use crate::pg_error::{DriverError, PgError};
 
-/// Why a transaction did not happen.
+/// Reason why a transaction failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SessionError {
-    /// PostgreSQL refused a statement, the settings, or the commit.
+    /// PostgreSQL rejected a statement, a setting, or the commit.
     #[error(transparent)]
     Postgres(Box<PgError>),
-    /// No pooled connection in time.
+    /// No pooled connection became free in time.
     #[error("no database connection became free in time")]
     PoolTimeout,
-    /// As many requests of this client wait for a connection as may.
-    #[error("too many requests of this client wait for a database connection")]
+    /// Too many requests of this client are already waiting for a connection.
+    #[error("too many requests of this client are waiting for a database connection")]
     QueueFull,
-    /// No connection could be opened: the driver's or the server's text. No statement was sent.
+    /// No connection could be opened; contains the driver's or the server's text. No statement was sent.
     #[error("the database is unavailable: {0}")]
     Unreachable(String),
-    /// The connection broke: the driver's text. It is unknown whether a write happened.
+    /// The connection broke; contains the driver's text. Whether a write happened is unknown.
     #[error("the database connection broke: {0}")]
     Unavailable(String),
-    /// The deadline passed, and the statement was cancelled. A write may have happened all the same: the answer, not the work,
-    /// may have been late. A checked transaction was not committed.
+    /// The deadline passed and the statement was cancelled. A write may have happened, because only its response may
+    /// be late. A checked transaction was not committed.
     #[error("the deadline passed before the database answered")]
     Deadline,
 }
 
 impl SessionError {
-    /// An error with which the server closes the connection is about the connection, not about the request: the code `57P01`
-    /// says so, `57P05` or the `40001` of a standby that has to catch up do not.
-    pub(crate) fn of_the_connection(self) -> Self {
+    /// Converts an error that closes the connection, and so concerns the connection rather than the request. `57P01`
+    /// shows that by its code; `57P05`, or `40001` from a standby that has to catch up, do not.
+    pub(crate) fn into_connection_error(self) -> Self {
         match &self {
             Self::Postgres(error) if error.is_outage() && error.code != "57P01" => {
                 Self::Unavailable(error.to_string())

@@ -1,12 +1,12 @@
-//! What happens after a commit: a row in a table is a job, and a worker runs it once the transaction that wrote the row has
-//! committed. Mail is sent this way; blobs are to be deleted and Stripe's events applied this way.
+//! Work that happens after a commit: a row in a table is a job, and a worker runs it once the transaction that wrote
+//! the row has committed. Mail is sent this way.
 //!
-//! A use brings a [`Table`] and a [`Handler`]; [`Worker`] does the rest. It claims due rows with `for update skip locked`
-//! and moves their next attempt ahead of the longest attempt: a lease. Several servers share one table and never run a job
-//! twice on purpose. A server that dies in an attempt leaves a lease that runs out, and the job runs again: handlers must
-//! bear that. The handler runs outside of any transaction.
+//! Each use supplies a [`Table`] and a [`Handler`]; [`Worker`] does the rest. It claims due rows with `for update
+//! skip locked` and moves their next attempt beyond the longest possible attempt, which acts as a lease. Several
+//! servers can share a table. If a server dies during an attempt, its lease expires and the job runs again, so
+//! handlers must be idempotent. Handlers run outside of any transaction.
 //!
-//! Times are PostgreSQL's: the servers' clocks need not agree. The SQL is in `jobs/queue.rs`.
+//! All times are PostgreSQL's, so the servers' clocks need not agree. The SQL is in `jobs/queue.rs`.
 
 mod queue;
 mod table;
@@ -22,14 +22,13 @@ pub use worker::{Outcome, Worker};
 
 /// Runs the jobs of one table.
 pub trait Handler: Send + Sync + 'static {
-    /// One attempt. It is dropped when it takes longer than [`Policy::time_limit`], and a panic counts as a failure that
-    /// may pass.
+    /// Makes one attempt. The future is dropped after [`Policy::time_limit`]; a panic counts as a transient failure.
     ///
     /// # Errors
     /// The job is not done: see [`Failure`].
     fn run(&self, job: &Job) -> impl Future<Output = Result<Done, Failure>> + Send;
 
-    /// Lets go of what the handler holds (connections), after the last attempt.
+    /// Releases the handler's resources, such as connections, after the last attempt.
     fn close(&self) -> impl Future<Output = ()> + Send {
         async {}
     }
@@ -38,76 +37,77 @@ pub trait Handler: Send + Sync + 'static {
 /// A claimed row.
 #[derive(Debug)]
 pub struct Job {
-    /// The row's key, as text.
+    /// Primary key of the row, as text.
     pub key: String,
-    /// What the job is about: the label of its metrics.
+    /// Category of the job: the `kind` label of its metrics.
     pub kind: String,
-    /// Counts from 1.
+    /// Number of this attempt, from 1.
     pub attempt: u32,
-    /// [`Table::columns`].
+    /// The columns selected by [`Table::columns`].
     pub row: Row,
-    /// When other workers may take the row: with the attempt's number, it names this claim.
+    /// When other workers may claim the row. Together with the attempt number, it identifies this claim.
     lease: jiff::Timestamp,
 }
 
-/// The job is done.
+/// Result of a successful attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Done {
-    /// How it ended, for [`Table::outcome`].
+    /// Value for the column [`Table::outcome`].
     pub outcome: Option<String>,
 }
 
-/// The job is not done.
+/// Result of a failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// Whether another attempt may succeed.
     pub is_transient: bool,
-    /// What happened, for the log: no personal data.
+    /// What happened, for the log. Must not contain personal data.
     pub reason: String,
-    /// The same with what only an operator may see, for the row.
+    /// What happened, for the row, including details only an operator may see.
     pub detail: String,
 }
 
 impl Failure {
-    /// A failure that may pass: the job runs again after a pause.
+    /// A failure that another attempt may get past: the job is retried after a pause.
     #[must_use]
     pub fn transient(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self { is_transient: true, detail: reason.clone(), reason }
     }
 
-    /// A failure that will not pass: the job becomes a dead letter.
+    /// A failure that will recur: the job becomes a dead letter.
     #[must_use]
     pub fn permanent(reason: impl Into<String>) -> Self {
         Self { is_transient: false, ..Self::transient(reason) }
     }
 }
 
-/// How persistent a worker is.
+/// Concurrency, retries and retention of a worker.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// Attempts at once.
+    /// Maximum number of concurrent attempts.
     pub concurrency: usize,
-    /// The longest pause after each failed attempt; half of it is jitter's. The attempt after the last pause is the last.
+    /// Maximum pause after each failed attempt; up to half of it is jitter. The attempt after the last pause is the
+    /// final one.
     pub pauses: Vec<Duration>,
-    /// How long one attempt may take.
+    /// Time limit of one attempt.
     pub time_limit: Duration,
-    /// What is deleted, and when.
+    /// Which rows are deleted, and when.
     pub retention: Vec<Retention>,
 }
 
 /// Rows that are deleted some time after they have ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Retention {
-    /// Which: a condition.
+    /// SQL condition that selects the rows.
     pub rows: &'static str,
-    /// The column with the time from which `keep` counts.
+    /// The timestamp column from which `keep` is measured.
     pub since: &'static str,
-    /// How long they are kept.
+    /// How long the rows are kept.
     pub keep: Duration,
 }
 
-/// Pauses between `attempts`: `first`, doubled each time up to `longest`.
+/// The pauses between `attempts` attempts: `first`, doubled each time up to `longest`.
 #[must_use]
 pub fn doubling(first: Duration, longest: Duration, attempts: u32) -> Vec<Duration> {
     let double = |pause: &Duration| Some(pause.saturating_mul(2).min(longest));

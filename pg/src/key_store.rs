@@ -1,7 +1,7 @@
-//! API keys and signing keys in the database: read by every server, changed by `basalt keys`. Each change is one transaction that ends
-//! with a notification, so that servers learn of it at once. [`mod@rows`] knows the columns.
+//! API keys and signing keys in the database: every server reads them, `basalt keys` changes them. Each change is one
+//! transaction that ends with a NOTIFY, so that servers pick it up at once. [`mod@rows`] maps the columns.
 //!
-//! The connection is of the system's login: no other may read these tables.
+//! The connection belongs to the system login: no other role may read these tables.
 
 mod error;
 mod rows;
@@ -21,16 +21,16 @@ use crate::pool::{ServicePool, Tx};
 pub use error::KeyStoreError;
 use rows::column;
 
-/// The channel of `NOTIFY` on which changes are told.
+/// The `NOTIFY` channel on which changes are announced.
 pub const CHANNEL: &str = "basalt_keys";
 
-/// How long one read or change may take.
+/// Time limit of one read or change.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// One writer at a time, so that what it read still holds when it writes. Readers do not wait.
+/// Serialises writers, so that what one has read is still valid when it writes. Readers are not blocked.
 const LOCK: &str = "lock table basalt.api_keys, basalt.signing_keys in share row exclusive mode";
 
-/// Both tables, and the means to open what is sealed in them.
+/// Access to both tables, and the keys that unseal their contents.
 pub struct KeyStore {
     pool: ServicePool,
     api: Sealer,
@@ -38,7 +38,7 @@ pub struct KeyStore {
 }
 
 impl KeyStore {
-    /// `pool` is of the login that owns schema `basalt`.
+    /// `pool` must belong to the login that owns schema `basalt`.
     #[must_use]
     pub fn new(pool: ServicePool, master_key: &SecretString) -> Self {
         Self {
@@ -48,17 +48,17 @@ impl KeyStore {
         }
     }
 
-    /// Everything that is kept.
+    /// Reads both tables.
     ///
     /// # Errors
-    /// The database failed, or a row is not ours.
+    /// The database failed, or a row cannot be decoded.
     pub async fn read(&self) -> Result<StoredKeys, KeyStoreError> {
         let tx = self.begin().await?;
         let read = self.read_in(&tx).await;
         finish(tx, read).await
     }
 
-    /// Makes a key. It is in the row's [`StoredApiKey::key`].
+    /// Creates an API key. The key itself is in the returned row's [`StoredApiKey::key`].
     ///
     /// # Errors
     /// The name is taken, the role cannot be used, or the database failed.
@@ -77,7 +77,7 @@ impl KeyStore {
                 return Err(KeyStoreError::NameTaken { kind: new.kind.as_str(), name: new.name.clone() });
             }
             check_role(&tx, &new.role).await?;
-            let key = StoredApiKey::made(new, now);
+            let key = StoredApiKey::generate(new, now);
             self.insert_api_key(&tx, &key).await?;
             notify(&tx).await?;
             Ok(key)
@@ -86,7 +86,7 @@ impl KeyStore {
         finish(tx, created).await
     }
 
-    /// Revokes keys: rows by id, and keys of the material, which have no row yet and get one.
+    /// Revokes an API key. A configured key has no row yet and gets one.
     ///
     /// # Errors
     /// The database failed.
@@ -101,8 +101,8 @@ impl KeyStore {
         finish(tx, revoked).await
     }
 
-    /// Makes a key of the same kind, name, role and description, and lets the old one hold until `old_ends`; `None`
-    /// revokes it at once.
+    /// Creates a key with the kind, name, role and description of `old`, which stays valid until `old_ends`; `None`
+    /// revokes it immediately.
     ///
     /// # Errors
     /// The database failed.
@@ -119,7 +119,7 @@ impl KeyStore {
             role: old.role.clone(),
             expires_at: None,
         };
-        let key = StoredApiKey::made(&new, now);
+        let key = StoredApiKey::generate(&new, now);
         let tx = self.begin().await?;
         let rotated = async {
             tx.execute(LOCK, &[]).await?;
@@ -132,7 +132,7 @@ impl KeyStore {
         Ok(key)
     }
 
-    /// Keeps when keys were last used; `uses` are ids with seconds since 1970.
+    /// Records when keys were last used; `uses` are ids with seconds since the Unix epoch.
     ///
     /// # Errors
     /// The database failed.
@@ -148,10 +148,10 @@ impl KeyStore {
         finish(tx, noted).await
     }
 
-    /// Makes a signing key that waits: it is published and signs nothing yet.
+    /// Creates a signing key in standby: it is published but signs nothing yet.
     ///
     /// # Errors
-    /// The material's keys are configured, the algorithm is none of ours, or the database failed.
+    /// The signing keys are configured, the algorithm is unsupported, or the database failed.
     pub async fn create_signing_key(
         &self,
         material: &KeyMaterial,
@@ -179,10 +179,10 @@ impl KeyStore {
         })
     }
 
-    /// Lets the key on standby `kid` sign; the one that signed until now goes on verifying.
+    /// Makes the standby key `kid` the signing key. The previous one continues to verify.
     ///
     /// # Errors
-    /// `kid` is not on standby, or the database failed.
+    /// `kid` is not in standby, or the database failed.
     pub async fn use_signing_key(
         &self,
         material: &KeyMaterial,
@@ -194,7 +194,12 @@ impl KeyStore {
             tx.execute(LOCK, &[]).await?;
             let stored = self.read_in(&tx).await?;
             let infos = material.signing_keys(&stored)?;
-            expect_status(&infos, kid, &[KeyStatus::Standby], "only a key on standby can be taken into use")?;
+            expect_status(
+                &infos,
+                kid,
+                &[KeyStatus::Standby],
+                "only a standby key can become the signing key",
+            )?;
             let used: Vec<&SigningKeyInfo> =
                 infos.iter().filter(|info| info.status == KeyStatus::InUse).collect();
             for old in used {
@@ -207,10 +212,10 @@ impl KeyStore {
         finish(tx, changed).await
     }
 
-    /// Refuses everything that `kid` signed, from now on.
+    /// Revokes `kid`: tokens it signed are rejected from now on.
     ///
     /// # Errors
-    /// The key is in use or revoked already, the keys are configured, or the database failed.
+    /// The key is in use or already revoked, the signing keys are configured, or the database failed.
     pub async fn revoke_signing_key(
         &self,
         material: &KeyMaterial,
@@ -226,7 +231,7 @@ impl KeyStore {
             let stored = self.read_in(&tx).await?;
             let infos = material.signing_keys(&stored)?;
             let allowed = [KeyStatus::Standby, KeyStatus::PreviouslyUsed];
-            expect_status(&infos, kid, &allowed, "replace it first, with `basalt keys rotate signing`")?;
+            expect_status(&infos, kid, &allowed, "replace it first with `basalt keys rotate signing`")?;
             self.set_status(&tx, material, &stored, kid, KeyStatus::Revoked, now).await?;
             notify(&tx).await
         };
@@ -239,7 +244,7 @@ impl KeyStore {
     }
 }
 
-/// Refuses a role that no request can take: every request with such a key would fail.
+/// Rejects a role that `authenticator` cannot assume: every request with such a key would fail.
 async fn check_role(tx: &Tx, role: &str) -> Result<(), KeyStoreError> {
     const USABLE: &str = "
         select exists (
@@ -255,7 +260,7 @@ async fn check_role(tx: &Tx, role: &str) -> Result<(), KeyStoreError> {
     }
 }
 
-/// Whether the state of `kid` allows a change; `remedy` is for one that does not.
+/// Checks that `kid` has one of the `allowed` statuses; `remedy` is the advice if it does not.
 fn expect_status(
     infos: &[SigningKeyInfo],
     kid: &str,
@@ -264,11 +269,11 @@ fn expect_status(
 ) -> Result<(), KeyStoreError> {
     let (status, remedy) = match infos.iter().find(|info| info.kid == kid).map(|info| info.status) {
         Some(status) if allowed.contains(&status) => return Ok(()),
-        Some(KeyStatus::Revoked) => ("revoked", "nothing is left to do"),
+        Some(KeyStatus::Revoked) => ("revoked", "no action is needed"),
         Some(KeyStatus::InUse) => ("in use", remedy),
         Some(KeyStatus::PreviouslyUsed) => ("previously used", remedy),
-        Some(KeyStatus::Standby) => ("on standby", remedy),
-        None => ("unknown", "`basalt keys list` shows those there are"),
+        Some(KeyStatus::Standby) => ("in standby", remedy),
+        None => ("unknown", "run `basalt keys list` to see the existing keys"),
     };
     Err(KeyStoreError::Status { kid: kid.to_owned(), status, remedy })
 }
@@ -278,7 +283,7 @@ async fn notify(tx: &Tx) -> Result<(), KeyStoreError> {
     Ok(())
 }
 
-/// [`Tx::finish`] with the error that `?` makes here.
+/// Like [`Tx::finish`], fixed to this module's error type.
 fn finish<T>(tx: Tx, result: Result<T, KeyStoreError>) -> impl Future<Output = Result<T, KeyStoreError>> {
     tx.finish(result)
 }

@@ -1,16 +1,16 @@
-//! Privileges that a role of the API lacks are logged for the operator, each once. REST does this itself, with the statement that grants
-//! them (`rest::rights`): it knows what its request does with a table.
+//! Logs privileges that an API role lacks, each once, for the operator. REST has its own version (`rest::rights`),
+//! which also names the GRANT statement: it knows how its request uses the table.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::pg_error::PgError;
 
-/// So many are logged.
-const LOGGED: usize = 1024;
+/// Maximum number of distinct messages logged.
+const MAX_LOGGED: usize = 1024;
 
-/// Logs that a request of `role` met a missing privilege, unless that was logged before. Rows that policies refuse are not
-/// meant: that is what policies are for.
+/// Logs that a request of `role` failed for a missing privilege, unless this was logged before. Rows rejected by a
+/// policy are not logged: rejecting rows is the policy's purpose.
 pub fn log_once(service: &'static str, role: &str, error: &PgError) {
     if is_first(service, role, error) {
         tracing::info!(
@@ -21,12 +21,12 @@ pub fn log_once(service: &'static str, role: &str, error: &PgError) {
 }
 
 fn is_first(service: &'static str, role: &str, error: &PgError) -> bool {
-    static MET: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
+    static LOGGED_MESSAGES: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
     if error.code != "42501" || !error.message.starts_with("permission denied for ") {
         return false;
     }
-    let mut met = MET.lock().unwrap_or_else(PoisonError::into_inner);
-    met.len() < LOGGED && met.insert(format!("{service} {role} {}", error.message))
+    let mut logged = LOGGED_MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    logged.len() < MAX_LOGGED && logged.insert(format!("{service} {role} {}", error.message))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What PostgreSQL said went wrong. The only file that reads the driver's error fields; services map
-//! [`PgError::code`] to their own wire shapes.
+//! Errors reported by PostgreSQL. Only this file reads the driver's error fields; services map [`PgError::code`] to
+//! their own responses.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::ErrorResponseBody;
 use tokio_postgres::error::{DbError, ErrorPosition, Severity};
 
-/// An error reported by PostgreSQL, field by field as it sent them.
+/// An error reported by PostgreSQL, with its fields as sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PgError {
     /// SQLSTATE, five characters.
@@ -21,34 +21,35 @@ pub struct PgError {
     pub hint: Option<String>,
     /// Name of the violated constraint, for integrity errors.
     pub constraint: Option<String>,
-    /// Table the error is about.
+    /// Table that the error refers to.
     pub table: Option<String>,
     /// Schema of that table.
     pub schema: Option<String>,
-    /// One-based character position in the statement, when it points into the text that was sent.
+    /// One-based character position in the statement, if it refers to the text that was sent.
     pub position: Option<u32>,
-    /// The function of PostgreSQL's that reported it: the one word about an error that no locale translates.
+    /// Function in PostgreSQL's source that reported the error; the only identification that is never translated.
     pub routine: Option<String>,
-    /// It came up inside of something that the statement called: a function, a trigger, or the reading of a parameter. A parallel
-    /// worker is not such a thing: it runs a part of the statement itself.
+    /// Whether the error occurred inside something that the statement called: a function, a trigger, or the parsing
+    /// of a parameter. A parallel worker does not count, because it runs part of the statement itself.
     pub is_nested: bool,
-    /// True for `FATAL` and `PANIC`: the connection is gone.
+    /// Whether the error closed the connection (`FATAL` or `PANIC`).
     pub is_fatal: bool,
-    /// False when the statement's text or parameters were refused: nothing of it was done then. True where that is not known.
+    /// False if the statement's text or parameters were rejected, so that it did not run. True if unknown.
     pub has_run: bool,
 }
 
 impl PgError {
-    /// True when the SQLSTATE belongs to this two-character class.
+    /// Whether the SQLSTATE belongs to this two-character class.
     #[must_use]
     pub fn is_class(&self, class: &str) -> bool {
         self.code.starts_with(class)
     }
 
-    /// The prepared statement no longer fits the schema, or the server has forgotten it. Preparing anew helps.
+    /// Whether the prepared statement no longer matches the schema, or the server no longer has it. Preparing it
+    /// again helps.
     #[must_use]
     pub fn is_stale_statement(&self) -> bool {
-        // `0A000` has a hundred meanings. The message tells this one, but only in English.
+        // `0A000` has a hundred meanings; only the message identifies this one, and only in English.
         let is_result_type = || {
             self.routine.as_deref() == Some("RevalidateCachedQuery")
                 || self.message.starts_with("cached plan must not change result type")
@@ -56,19 +57,21 @@ impl PgError {
         (self.code == "0A000" && is_result_type()) || self.code == "26000"
     }
 
-    /// The statement looked something up by its name and, a moment later, not by the number that this had given: it was
-    /// dropped, or made anew, in between. Tables are locked from the look-up on; functions, types, schemas and whatever
-    /// else a statement mentions are not. The transaction failed, and the next one sees the catalog as it is now.
+    /// Whether an object that the statement had looked up by name was dropped or replaced before it was accessed by
+    /// oid. Tables are locked from the lookup on; functions, types, schemas and other objects in a statement are not.
+    /// The transaction failed, and the next one sees the current catalog.
     ///
-    /// What marks these errors is the **number**: an error with a name says that the statement names what does not exist, and
-    /// that is the answer. PostgreSQL words them as internal errors (`XX000`, never translated), or with the code of the
-    /// missing object and `OID 123` in the text, in every language.
+    /// These errors are recognised by the **oid** in the message: an error with a name means that the object named by
+    /// the statement does not exist, which is the correct result. PostgreSQL reports them as internal errors
+    /// (`XX000`, never translated), or with the code of the missing object and `OID 123` in the text, in every
+    /// language.
     ///
-    /// Left out on purpose:
-    /// - `tuple concurrently updated` or `deleted` (`XX000`): two requests that change the schema at once. Which change is
-    ///   to come last is for their callers to say, as with `40001` and `40P01`, which are not repeated for writes either.
-    /// - `could not find …`, `catalog is missing …`, `unexpected …` and all else of class XX: a damaged catalog, or a bug.
-    ///   Neither gets better by asking five times, and both should be seen.
+    /// Deliberately not included:
+    /// - `tuple concurrently updated` or `deleted` (`XX000`): two requests changed the schema concurrently. Their
+    ///   callers must decide which change applies last, as with `40001` and `40P01`, which are not retried for writes
+    ///   either.
+    /// - `could not find …`, `catalog is missing …`, `unexpected …` and everything else in class XX: a damaged
+    ///   catalog or a bug. Retries do not help, and operators should see the error.
     #[must_use]
     pub fn met_changing_catalog(&self) -> bool {
         match self.code.as_str() {
@@ -87,75 +90,75 @@ impl PgError {
         }
     }
 
-    /// The server is going down, came down or is not up yet: a retry after a moment may work.
+    /// Whether the server is shutting down, has crashed or is not ready yet, so that a retry may succeed.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         self.is_class("08") || matches!(self.code.as_str(), "57P01" | "57P02" | "57P03" | "57P05" | "53300")
     }
 
-    /// The statement itself is too long, too deep or too wide for PostgreSQL, or a value in it is: class 54, or more memory
-    /// than a value may have, where no function or trigger that it called ran into the limit, nor an answer into ours, which has
-    /// no routine.
+    /// Whether the statement or a value in it is too long, too deep or too wide for PostgreSQL: class 54, or an
+    /// oversized memory allocation. Excludes limits reached inside a called function or trigger, and results that
+    /// exceed our own limit, which have no routine.
     #[must_use]
     pub fn exceeds_limit(&self) -> bool {
         (self.is_class("54") || self.exceeds_allocation())
             && (!self.has_run || !self.is_nested && self.routine.is_some())
     }
 
-    /// PostgreSQL refused to allocate a gigabyte or more at once, as the tables of a regular expression may need: patterns of
-    /// which one repetition contains another. The message is an internal one, which is never translated.
+    /// Whether PostgreSQL refused to allocate a gigabyte or more at once, as the tables of a regular expression with
+    /// nested repetitions may need. The message is internal and never translated.
     fn exceeds_allocation(&self) -> bool {
-        // A damaged value has a length below zero, which is shown as a size that no computer has. That is a server's fault.
-        const LARGEST: u64 = 1 << 48;
+        // A damaged value has a negative length, displayed as an impossibly large size. That is a server error.
+        const MAX_REQUESTED_BYTES: u64 = 1 << 48;
         let size = self.message.strip_prefix("invalid memory alloc request size ");
         let size = size.and_then(|size| size.parse::<u64>().ok());
-        self.code == "XX000" && size.is_some_and(|size| size < LARGEST)
+        self.code == "XX000" && size.is_some_and(|size| size < MAX_REQUESTED_BYTES)
     }
 
-    /// The login may not take on the role that was asked for. So says PostgreSQL, too, of every role where the login itself was
-    /// dropped under its connection. The function is the one that words all refusals of a setting's check.
+    /// Whether the login may not assume the requested role. PostgreSQL also reports this for every role once the
+    /// login itself was dropped. The routine is common to all failed checks of a setting.
     pub(crate) fn refuses_role(&self) -> bool {
         self.code == "42501" && self.routine.as_deref() == Some("call_string_check_hook")
     }
 
-    /// What an operator can do about a login that the server refuses; `None` where waiting helps.
+    /// Remedy for a login rejected by the server, for the operator; `None` if waiting helps.
     #[must_use]
     pub fn login_remedy(&self) -> Option<&'static str> {
         Some(match self.code.as_str() {
             "28P01" => {
-                "check the password in the URL; the roles whose passwords derive from server.master_key get theirs again \
+                "check the password in the URL; passwords derived from server.master_key are set again \
                  when basalt starts"
             }
             // The message is translated; the routine's name is not.
             "28000" if self.routine.as_deref() == Some("ClientAuthentication") => {
-                "let a line of the server's pg_hba.conf admit this user from this address to this database, and have the \
-                 server read it again: select pg_reload_conf()"
+                "add a line to the server's pg_hba.conf that admits this user from this address to this database, and \
+                 reload it: select pg_reload_conf()"
             }
-            "28000" => "check the user in the URL: it has to exist and to have LOGIN (alter role … login)",
-            "3D000" => "create the database, or correct its name in the URL",
-            "42501" => "give the user the right to connect: grant connect on database … to …",
-            "55000" => "let the database take connections: alter database … allow_connections true",
+            "28000" => "check the user in the URL: it must exist and have LOGIN (alter role … login)",
+            "3D000" => "create the database or correct its name in the URL",
+            "42501" => "grant the user permission to connect: grant connect on database … to …",
+            "55000" => "allow connections to the database: alter database … allow_connections true",
             "53300" => {
-                "raise the limit (max_connections, or that of the role or the database), or lower database.pool_size"
+                "raise the limit (max_connections, or that of the role or database) or lower database.pool_size"
             }
             _ => return None,
         })
     }
 
-    /// The connection was closed for reasons that are not the request's. Class 25 is: a role's `transaction_timeout` and
-    /// `idle_in_transaction_session_timeout` end the connection as well.
+    /// Whether the connection was closed for reasons unrelated to the request. Class 25 is related: a role's
+    /// `transaction_timeout` and `idle_in_transaction_session_timeout` also close the connection.
     pub(crate) fn is_outage(&self) -> bool {
         self.is_fatal && !self.is_class("25")
     }
 
-    /// From the fields of the message itself. Unknown fields are skipped, as the protocol asks.
+    /// Parses the fields of an error message. Unknown fields are skipped, as the protocol requires.
     pub(crate) fn from_fields(body: &ErrorResponseBody) -> io::Result<Self> {
-        let mut error = Self::of("XX000", "");
+        let mut error = Self::new("XX000", "");
         let mut fields = body.fields();
         while let Some(field) = fields.next()? {
             let text = || bounded(field.value_bytes());
             match field.type_() {
-                // The severity that is never translated; poolers send the other one alone.
+                // `V` is the severity that is never translated; poolers send only `S`.
                 b'V' | b'S' => error.is_fatal |= matches!(field.value_bytes(), b"FATAL" | b"PANIC"),
                 b'C' => error.code = text(),
                 b'M' => error.message = text(),
@@ -178,31 +181,31 @@ impl PgError {
         Ok(error)
     }
 
-    /// An answer that we refuse to take, in the words PostgreSQL has for its own limit.
+    /// Error for a result that exceeds our limit, worded like PostgreSQL's own limit.
     pub(crate) fn answer_too_large(limit_bytes: usize) -> Self {
-        let mut error = Self::of("54000", "the answer is too large");
+        let mut error = Self::new("54000", "the answer is too large");
         error.detail = Some(format!("A row of it has more than {limit_bytes} bytes."));
         let hint = "Ask for fewer rows (limit) or columns (select), or raise database.max_row_bytes.";
         error.hint = Some(hint.to_owned());
         error
     }
 
-    /// A statement for which the protocol has no room; it was not sent.
+    /// Error for a statement too large for the protocol; it was not sent.
     pub(crate) fn unsendable(detail: &str) -> Self {
-        let mut error = Self::of("54000", "the request is too large for the database");
+        let mut error = Self::new("54000", "the request is too large for the database");
         error.has_run = false;
         error.detail = Some(detail.to_owned());
         error
     }
 
-    /// There is no memory for the answer now; nothing was done.
+    /// Error for a result for which no memory is available; nothing was done.
     pub(crate) fn busy() -> Self {
-        let mut error = Self::of("53000", "The server is busy");
+        let mut error = Self::new("53000", "The server is busy");
         error.hint = Some("Nothing was done. Try again after the seconds in Retry-After.".to_owned());
         error
     }
 
-    fn of(code: &str, message: &str) -> Self {
+    fn new(code: &str, message: &str) -> Self {
         Self {
             code: code.to_owned(),
             message: message.to_owned(),
@@ -220,13 +223,13 @@ impl PgError {
     }
 }
 
-/// Whether an error's context names more than the process that ran a part of the statement.
+/// Whether the context names more than a parallel worker, which runs part of the statement itself.
 fn is_nested(context: &str) -> bool {
     context != "parallel worker"
 }
 
-/// A field of an error, cut off at a limit: it may repeat a value as long as a request's body, and errors are not counted as
-/// answers' memory is.
+/// Text of a field, truncated at a limit: it may repeat a value as long as a request body, and errors are not charged
+/// to the response memory.
 fn bounded(field: &[u8]) -> String {
     const LIMIT: usize = 256 * 1024;
     match field.get(..LIMIT) {
@@ -268,13 +271,13 @@ impl std::fmt::Display for PgError {
 
 impl std::error::Error for PgError {}
 
-/// A driver's error: one that PostgreSQL sent, or a failed connection.
+/// A driver error: an error sent by PostgreSQL, or a failed connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError {
-    /// The server answered with an error.
+    /// The server reported an error.
     #[error(transparent)]
     Postgres(Box<PgError>),
-    /// The connection broke, could not be made, or the driver gave up; the driver's text.
+    /// The connection broke or could not be opened, or the driver failed; contains the driver's text.
     #[error("{0}")]
     Connection(String),
 }
@@ -293,15 +296,15 @@ mod tests {
     use super::*;
 
     fn error(code: &str, message: &str) -> PgError {
-        PgError::of(code, message)
+        PgError::new(code, message)
     }
 
     #[test]
-    fn only_the_result_type_change_makes_0a000_stale() {
+    fn only_changed_result_type_makes_0a000_stale() {
         assert!(error("0A000", "cached plan must not change result type").is_stale_statement());
         assert!(!error("0A000", "cannot insert into view").is_stale_statement());
         assert!(error("26000", "prepared statement \"s1\" does not exist").is_stale_statement());
-        // As a server set up in German says it.
+        // The message of a server with German locale.
         let mut german = error("0A000", "gecachter Plan darf den Ergebnistyp nicht ändern");
         assert!(!german.is_stale_statement());
         german.routine = Some("RevalidateCachedQuery".to_owned());
@@ -309,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missed_by_its_number_was_there_a_moment_ago() {
+    fn error_with_oid_means_changed_catalog() {
         for (code, message) in [
             ("XX000", "cache lookup failed for function 16714"),
             ("XX000", "cache lookup failed for relation 16396"),
@@ -330,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_name_a_lost_race_of_writers_and_damage_are_answers() {
+    fn error_with_name_or_damage_is_not_changed_catalog() {
         for (code, message) in [
             ("42P01", "relation \"public.entries\" does not exist"),
             ("42P01", "relation \"with OID 5\" does not exist"),
@@ -355,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_a_request_needs_is_told_from_damage() {
+    fn oversized_allocation_differs_from_damage() {
         let refused = |size: &str| {
             let message = format!("invalid memory alloc request size {size}");
             PgError { routine: Some("palloc_extended".to_owned()), ..error("XX000", &message) }
@@ -370,13 +373,13 @@ mod tests {
     }
 
     #[test]
-    fn parallel_workers_run_a_part_of_the_statement_itself() {
+    fn parallel_worker_is_not_nested() {
         assert!(!is_nested("parallel worker"));
         assert!(is_nested("SQL function \"f\" statement 1\nparallel worker"));
     }
 
     #[test]
-    fn a_server_going_down_is_unavailable_and_a_timeout_is_not() {
+    fn shutdown_is_unavailable_but_timeout_is_not() {
         assert!(error("57P01", "terminating connection").is_unavailable());
         assert!(error("08006", "connection failure").is_unavailable());
         assert!(!error("57014", "canceling statement").is_unavailable());

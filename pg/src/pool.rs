@@ -1,9 +1,9 @@
-//! Connection pools. Each pooled connection has its own bounded cache of prepared statements; nothing else is kept in a
-//! session, so that any connection can serve any request.
+//! Connection pools. Each pooled connection has its own bounded cache of prepared statements; a session keeps no
+//! other state, so that any connection can serve any request.
 //!
-//! [`ServicePool`] is for services with a login of their own (auth as `supabase_auth_admin`) that need several
-//! round trips in one transaction ([`ServicePool::begin`]), or none at all ([`ServicePool::autocommit`]). Work in a
-//! caller's name goes through [`crate::session`] instead.
+//! [`ServicePool`] is for services with their own login (auth as `supabase_auth_admin`), which need several round
+//! trips in one transaction ([`ServicePool::begin`]) or no transaction at all ([`ServicePool::autocommit`]). Work on
+//! behalf of a caller uses [`crate::session`] instead.
 
 mod lease;
 mod reach;
@@ -31,41 +31,44 @@ use crate::error::SessionError;
 use crate::pg_error::DriverError;
 pub(crate) use lease::{Lease, Pool};
 
-/// Prepared statements kept per connection unless configured otherwise.
+/// Default number of prepared statements per connection.
 const STATEMENT_CACHE: usize = 256;
 
-/// How a pool behaves.
+/// Configuration of a pool.
 #[derive(Debug, Clone)]
 pub struct PoolConfig {
     /// Name in metrics (`rest`, `auth`, `system`).
     pub name: &'static str,
-    /// Connections at most.
+    /// Maximum number of connections.
     pub size: usize,
-    /// How long a request waits for a free connection.
+    /// Maximum time that a request waits for a free connection.
     pub acquire_timeout: Duration,
-    /// Requests of one client that may wait for a connection; more are refused. `None` sets no limit.
+    /// Maximum number of requests of one client that wait for a connection; further ones are rejected. `None` means
+    /// no limit.
     pub waiting_per_client: Option<usize>,
-    /// Whether connections stay free for clients that use few ([`basalt_core::fair_share`]): where a client can make statements slow.
+    /// Whether to keep connections free for clients that use few ([`basalt_core::fair_share`]); for pools whose
+    /// clients can make statements slow.
     pub keeps_headroom: bool,
-    /// Connections that one client holds at most while it floods the pool and others use it ([`basalt_core::fair_share`]).
+    /// Maximum number of connections of one client that floods the pool while others use it
+    /// ([`basalt_core::fair_share`]).
     pub flood_share: Option<usize>,
-    /// Prepared statements kept per connection; the least recently used is closed first. With 0, request work prepares
-    /// none and other work keeps one.
+    /// Prepared statements kept per connection; the least recently used is closed first. With 0, request work
+    /// prepares none and other work keeps one.
     pub statement_cache: usize,
-    /// Bytes one row of an answer may have; of request work only.
+    /// Maximum size of one row of a result, for request work only.
     pub row_bytes: usize,
-    /// Where answers of request work are counted; `None` sets no limit.
+    /// Memory budget for results of request work; `None` means no limit.
     pub answers: Option<AnswerMemory>,
     /// Limits the memory of the backends of request work.
     pub backend_limit: Option<BackendLimit>,
-    /// A connection older than this is replaced when it is next taken (memory of its backend's caches).
+    /// Age after which a connection is replaced when next acquired, because its backend's caches grow.
     pub max_lifetime: Duration,
-    /// A connection that was not used for this long is closed at the next request for one; `None` keeps it.
+    /// Idle time after which a connection is closed when next acquired; `None` keeps it.
     pub idle_timeout: Option<Duration>,
 }
 
 impl PoolConfig {
-    /// Usual values: ten seconds to acquire, 256 statements, thirty minutes (rest.md §4.5).
+    /// Default values: ten seconds to acquire, 256 statements, thirty minutes of lifetime (rest.md §4.5).
     #[must_use]
     pub const fn new(name: &'static str, size: usize) -> Self {
         Self {
@@ -76,7 +79,7 @@ impl PoolConfig {
             keeps_headroom: false,
             flood_share: None,
             statement_cache: STATEMENT_CACHE,
-            // PostgreSQL builds no larger value.
+            // PostgreSQL's limit on a value.
             row_bytes: 1 << 30,
             answers: None,
             backend_limit: None,
@@ -86,12 +89,13 @@ impl PoolConfig {
     }
 }
 
-/// Limits what a backend may take by what it is sent (docs/decisions/0051).
+/// Limits the memory that a backend may use for received values (docs/decisions/0051).
 #[derive(Clone)]
 pub struct BackendLimit {
-    /// With the limit that each new backend gets, it takes this many bytes of values.
+    /// Bytes of values that the initial limit of a backend allows.
     pub usual_bytes: usize,
-    /// Gets a backend's process id and how many bytes of values it is to take; the first time with `usual_bytes`.
+    /// Sets the limit of the backend with this process id to this many bytes of values; called first with
+    /// `usual_bytes`.
     pub set: Arc<dyn Fn(i32, usize) -> BoxFuture<'static, ()> + Send + Sync>,
 }
 
@@ -101,16 +105,16 @@ impl fmt::Debug for BackendLimit {
     }
 }
 
-/// How long an abandoned statement may take to end once it was cancelled. Until then it keeps its permit: otherwise requests
-/// would start ever more backends on a server whose tables are locked.
+/// Maximum time for an abandoned statement to end after it was cancelled. It keeps its permit until then; otherwise
+/// requests would start ever more backends on a server whose tables are locked.
 const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 
-/// One pooled connection of a service's own login.
+/// A pooled connection of a service's own login.
 pub(crate) struct PooledConnection {
     client: Client,
     database: Database,
     tracker: TaskTracker,
-    /// Held for a look-up or an insert only, never across an await.
+    /// Locked for a lookup or insert only, never across an await.
     statements: Mutex<LruCache<Arc<str>, Statement>>,
 }
 
@@ -154,7 +158,7 @@ impl managed::Manager for Manager {
         connection: &mut PooledConnection,
         metrics: &managed::Metrics,
     ) -> RecycleResult<DriverError> {
-        // State lives in transactions only, so a connection is usable while its link is open.
+        // State exists only within transactions, so an open connection is usable.
         if connection.client.is_closed() {
             return Err(RecycleError::message("closed"));
         }
@@ -172,7 +176,7 @@ pub struct ServicePool {
 }
 
 impl ServicePool {
-    /// A pool of `database`'s login; connections are made when first needed. `tracker` knows of every statement that is
+    /// Creates a pool for the login of `database`; connections are opened on demand. `tracker` tracks statements
     /// being cancelled, so that a shutdown can wait for them.
     #[must_use]
     pub fn new(database: Database, config: PoolConfig, tracker: TaskTracker) -> Self {
@@ -181,7 +185,7 @@ impl ServicePool {
         Self { pool: Arc::new(Pool::new(manager, config)) }
     }
 
-    /// Begins a transaction of the server's own, as [`ServicePool::begin_for`].
+    /// Begins a transaction on behalf of the server; see [`ServicePool::begin_for`].
     ///
     /// # Errors
     /// As [`ServicePool::begin_for`].
@@ -189,18 +193,18 @@ impl ServicePool {
         self.begin_for(Identity::SERVER, deadline).await
     }
 
-    /// Begins a transaction (read committed, read write) on behalf of a client. Its statements are answered before `deadline`
-    /// or fail.
+    /// Begins a transaction (read committed, read write) on behalf of a client. Its statements complete before
+    /// `deadline` or fail.
     ///
     /// # Errors
-    /// No connection in time, too many requests of this client wait for one, or none could be opened.
+    /// No connection became free in time, too many requests of this client are waiting, or none could be opened.
     pub async fn begin_for(&self, identity: Identity, deadline: Instant) -> Result<Tx, SessionError> {
         let mut retried = false;
         loop {
             // Before BEGIN: dropping `tx` closes a connection that may have begun a transaction.
             let tx = Tx::new(self.pool.acquire(identity, deadline).await?, deadline, true);
             let lease = tx.lease()?;
-            match tx.answer(lease, lease.client.batch_execute("BEGIN")).await {
+            match tx.await_result(lease, lease.client.batch_execute("BEGIN")).await {
                 Ok(()) => return Ok(tx),
                 // The connection died while idle: no statement has run, and another connection may be alive.
                 Err(SessionError::Unavailable(_)) if !retried => retried = true,
@@ -210,7 +214,7 @@ impl ServicePool {
         }
     }
 
-    /// A connection for work of the server's own, as [`ServicePool::autocommit_for`].
+    /// Acquires a connection on behalf of the server; see [`ServicePool::autocommit_for`].
     ///
     /// # Errors
     /// As [`ServicePool::autocommit_for`].
@@ -218,11 +222,11 @@ impl ServicePool {
         self.autocommit_for(Identity::SERVER, deadline).await
     }
 
-    /// A connection on which each statement is a transaction of its own: neither BEGIN nor COMMIT costs a round trip.
-    /// For reads that need no common snapshot, and for changes that are one statement.
+    /// Acquires a connection on which each statement is its own transaction, which saves the round trips for BEGIN
+    /// and COMMIT. For reads that need no common snapshot, and for changes that consist of one statement.
     ///
-    /// A connection that died while idle fails its first statement, where [`ServicePool::begin_for`] would take another:
-    /// only what may be repeated should be asked here.
+    /// On a connection that died while idle the first statement fails, where [`ServicePool::begin_for`] would acquire
+    /// another one; use it only for statements that may be repeated.
     ///
     /// # Errors
     /// As [`ServicePool::begin_for`].
@@ -230,44 +234,45 @@ impl ServicePool {
         Ok(Tx::new(self.pool.acquire(identity, deadline).await?, deadline, false))
     }
 
-    /// Refuses new transactions and closes idle connections; for shutdown.
+    /// Rejects new transactions and closes idle connections, for shutdown.
     pub fn close(&self) {
         self.pool.close();
     }
 
-    /// Closes the connections that are not in use: they are dead where the route to the database was lost.
+    /// Closes the idle connections, which are dead after the route to the database was lost.
     pub fn close_unused(&self) {
         self.pool.close_unused();
     }
 
-    /// Whether the login reaches its database, as of a second ago at most. The database gets one empty statement a second at
-    /// most, however often this is called.
+    /// Whether the login can reach its database, as of at most a second ago. Sends at most one empty statement per
+    /// second, however often it is called.
     pub async fn is_reachable(&self) -> bool {
-        let ask = async |lease, deadline| {
+        let probe = async |lease, deadline| {
             let tx = Tx::new(lease, deadline, false);
             let lease = tx.lease()?;
-            tx.answer(lease, lease.client.batch_execute("")).await?;
+            tx.await_result(lease, lease.client.batch_execute("")).await?;
             tx.commit().await
         };
-        self.pool.is_reachable(ask).await
+        self.pool.is_reachable(probe).await
     }
 
-    /// Sets the gauges of the pool; called before metrics are shown.
+    /// Sets the gauges of the pool; called before metrics are exported.
     pub fn report(&self) {
         self.pool.report();
     }
 }
 
-/// A transaction of a [`ServicePool`]. Dropped without [`Tx::commit`] it is rolled back, and so is a transaction
-/// whose statement was left running: its connection is closed rather than reused.
+/// A transaction of a [`ServicePool`]. It is rolled back if dropped without [`Tx::commit`]. If a statement is still
+/// running then, the connection is closed rather than reused.
 pub struct Tx {
     lease: Option<Lease<Manager>>,
     deadline: Instant,
-    /// BEGIN was sent; otherwise each statement stands alone.
+    /// Whether BEGIN was sent; otherwise each statement is its own transaction.
     is_begun: bool,
-    /// A statement failed. COMMIT would then answer ROLLBACK without an error, a tag the driver does not show.
+    /// Whether a statement failed. COMMIT would then return the tag ROLLBACK without an error, which the driver does
+    /// not expose.
     failed: AtomicBool,
-    /// Statements that were sent and are not answered yet.
+    /// Number of statements sent and not completed.
     unanswered: AtomicUsize,
 }
 
@@ -282,14 +287,14 @@ impl Tx {
     }
 
     /// Waits for `work` on the connection until the deadline.
-    async fn answer<T>(
+    async fn await_result<T>(
         &self,
         lease: &Lease<Manager>,
         work: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, SessionError> {
         self.unanswered.fetch_add(1, Ordering::Relaxed);
         let answered = tokio::time::timeout_at(self.deadline, work).await;
-        // Not reached when this future is dropped: then the statement stays unanswered.
+        // Not reached if this future is dropped; the statement then stays unanswered.
         if answered.is_ok() {
             self.unanswered.fetch_sub(1, Ordering::Relaxed);
         }
@@ -300,7 +305,7 @@ impl Tx {
         if let Err(error) = &result {
             self.failed.store(true, Ordering::Relaxed);
             if matches!(error, SessionError::Postgres(error) if error.is_stale_statement()) {
-                // Prepared before the tables changed: it would fail for as long as the connection lives.
+                // It was prepared before the tables changed, and would fail for as long as the connection lives.
                 lease.statements().clear();
             }
         }
@@ -313,11 +318,11 @@ impl Tx {
     /// PostgreSQL's error, a broken connection, or the deadline.
     pub async fn query(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, SessionError> {
         let lease = self.lease()?;
-        let statement = self.answer(lease, lease.prepared(sql)).await?;
-        self.answer(lease, lease.client.query(&statement, params)).await
+        let statement = self.await_result(lease, lease.prepared(sql)).await?;
+        self.await_result(lease, lease.client.query(&statement, params)).await
     }
 
-    /// The first row, if any.
+    /// Returns the first row, if any.
     ///
     /// # Errors
     /// As [`Tx::query`].
@@ -329,49 +334,52 @@ impl Tx {
         Ok(self.query(sql, params).await?.into_iter().next())
     }
 
-    /// The first row.
+    /// Returns the first row.
     ///
     /// # Errors
-    /// As [`Tx::query`]; no row is [`SessionError::Unavailable`], because the statement promised one.
+    /// As [`Tx::query`]; no row is [`SessionError::Unavailable`], because the statement must return one.
     pub async fn query_one(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Row, SessionError> {
-        self.query_opt(sql, params).await?.ok_or_else(|| {
-            SessionError::Unavailable("a statement that always gives a row gave none".to_owned())
-        })
+        self.query_opt(sql, params)
+            .await?
+            .ok_or_else(|| SessionError::Unavailable("expected one row, got none".to_owned()))
     }
 
-    /// Runs a statement and returns the number of rows it touched.
+    /// Runs a statement and returns the number of affected rows.
     ///
     /// # Errors
     /// As [`Tx::query`].
     pub async fn execute(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, SessionError> {
         let lease = self.lease()?;
-        let statement = self.answer(lease, lease.prepared(sql)).await?;
-        self.answer(lease, lease.client.execute(&statement, params)).await
+        let statement = self.await_result(lease, lease.prepared(sql)).await?;
+        self.await_result(lease, lease.client.execute(&statement, params)).await
     }
 
-    /// Makes the transaction's changes durable.
+    /// Commits the transaction.
     ///
     /// # Errors
-    /// A statement of it failed earlier, a deferred constraint failed, or the answer did not arrive: then it is
-    /// unknown whether they are.
+    /// A statement failed earlier, a deferred constraint failed, or the response did not arrive, in which case the
+    /// outcome is unknown.
     pub async fn commit(self) -> Result<(), SessionError> {
         if self.is_begun && self.failed.load(Ordering::Relaxed) {
             self.rollback().await;
-            return Err(SessionError::Unavailable("the transaction had failed before COMMIT".to_owned()));
+            return Err(SessionError::Unavailable(
+                "a statement of the transaction failed before COMMIT".to_owned(),
+            ));
         }
         self.end("COMMIT").await
     }
 
-    /// Undoes the changes and returns the connection to the pool. Dropping also undoes them but closes the connection.
+    /// Rolls back and returns the connection to the pool. Dropping also rolls back, but closes the connection.
     pub async fn rollback(self) {
-        // A failed ROLLBACK has closed the connection, which rolls back as well.
+        // If ROLLBACK fails the connection is closed, which also rolls back.
         let _gone = self.end("ROLLBACK").await;
     }
 
-    /// Commits after success; after failure rolls back, which keeps the connection where dropping would close it.
+    /// Commits on success and rolls back on failure. Rolling back keeps the connection, where dropping would close
+    /// it.
     ///
     /// # Errors
-    /// `result`'s, or as [`Tx::commit`].
+    /// The error in `result`, or as [`Tx::commit`].
     pub async fn finish<T, E: From<SessionError>>(self, result: Result<T, E>) -> Result<T, E> {
         match result {
             Ok(value) => {
@@ -388,12 +396,12 @@ impl Tx {
     async fn end(mut self, sql: &'static str) -> Result<(), SessionError> {
         let result = if self.is_begun {
             let lease = self.lease()?;
-            self.answer(lease, lease.client.batch_execute(sql)).await
+            self.await_result(lease, lease.client.batch_execute(sql)).await
         } else {
             Ok(())
         };
         if self.unanswered.load(Ordering::Relaxed) == 0 {
-            // Back to the pool.
+            // Returns the connection to the pool.
             drop(self.lease.take());
         }
         result
@@ -402,22 +410,22 @@ impl Tx {
 
 impl Drop for Tx {
     fn drop(&mut self) {
-        // Reused, the connection could hand a late answer or an open transaction to another request. A new one costs about a
-        // millisecond.
+        // A reused connection could deliver a late result or an open transaction to another request. Opening a new
+        // one takes about a millisecond.
         let Some((connection, permit)) = self.lease.take().map(Lease::take) else { return };
         if self.unanswered.load(Ordering::Relaxed) == 0 || connection.client.is_closed() {
             return;
         }
         let tracker = connection.tracker.clone();
-        // The server goes on with a statement until it has something to send to the closed connection.
+        // The server keeps running a statement until it has something to send to the closed connection.
         let Ok(runtime) = Handle::try_current() else { return };
         let cancel = async move {
             let _permit = permit;
             metrics::counter!("basalt_statements_cancelled_total").increment(1);
             let token = connection.client.cancel_token();
-            let asked = token.cancel_query(connection.database.tls().clone());
-            if let Ok(Err(error)) = tokio::time::timeout(CANCEL_LIMIT, asked).await {
-                tracing::debug!(error = with_cause(&error), "a statement could not be cancelled");
+            let cancelled = token.cancel_query(connection.database.tls().clone());
+            if let Ok(Err(error)) = tokio::time::timeout(CANCEL_LIMIT, cancelled).await {
+                tracing::debug!(error = with_cause(&error), "cannot cancel a statement");
             }
         };
         tracker.spawn_on(cancel, &runtime);

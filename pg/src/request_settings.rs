@@ -1,16 +1,17 @@
-//! Settings that tell SQL about the request (rest.md §3.16, storage.md §4.7).
+//! Settings that expose the request to SQL (rest.md §3.16, storage.md §4.7).
 
 use http::HeaderMap;
 use http::header::COOKIE;
 use serde_json::Value;
 
-/// `request.headers`: all headers but cookies as a JSON object; of repeated ones the values joined.
+/// The value of `request.headers`: all headers except cookies as a JSON object. The values of a repeated header are
+/// joined with ", ".
 #[must_use]
 pub fn headers_json(headers: &HeaderMap) -> String {
     let mut json = String::with_capacity(1024);
     json.push('{');
     let mut before = None;
-    // Values of one name come one after the other.
+    // `HeaderMap` yields all values of a name in a row.
     for (name, value) in headers {
         if *name == COOKIE {
             continue;
@@ -20,7 +21,7 @@ pub fn headers_json(headers: &HeaderMap) -> String {
             json.push_str(", ");
         } else {
             json.push_str(if before.is_some() { ",\"" } else { "\"" });
-            // A header's name has no character that JSON would escape.
+            // Header names contain no character that JSON escapes.
             json.push_str(name.as_str());
             json.push_str("\":\"");
         }
@@ -32,7 +33,7 @@ pub fn headers_json(headers: &HeaderMap) -> String {
     json
 }
 
-/// The inside of a JSON string. Most headers are plain, and then they are looked at in one go.
+/// Appends `bytes` as the inside of a JSON string. Most header values need no escaping and are copied in one step.
 fn push_json_text(json: &mut String, bytes: &[u8]) {
     let is_special = |found, byte: &u8| found | (*byte < 0x20) | (*byte == b'"') | (*byte == b'\\');
     match std::str::from_utf8(bytes) {
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_are_one_object_whatever_is_in_them() {
+    fn headers_with_any_bytes_become_one_json_object() {
         let pairs: [(&str, &[u8]); 8] = [
             ("accept", b"*/*"),
             ("x-a", b""),

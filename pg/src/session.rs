@@ -1,26 +1,28 @@
-//! Role sessions: the only way to PostgreSQL for request work.
+//! Role sessions: the only way request work reaches PostgreSQL.
 //!
-//! One request is one transaction and one flush: settings, statements and end are written together, with one Sync, by
-//! the small client in `crate::wire`, and the answer is read in the request's own task. What keeps that honest
-//! (DESIGN §3):
+//! One request is one transaction and one flush: settings, statements and the transaction's end are written together,
+//! followed by one Sync, by the small client in `crate::wire`; the request's own task reads the response. The
+//! invariants (DESIGN §3):
 //!
-//! - The server skips what follows an error, so the first error is the only one. Nothing is committed unless the Sync
-//!   comes back without one: deferred constraints fail there.
-//! - BEGIN and COMMIT are sent only where they say more than the Sync does: another isolation level, a rollback, or an
-//!   end that waits for a check. A read-only transaction becomes one by its first setting.
-//! - A statement that is not prepared yet is parsed where it stands: after the role is set, because parsing checks USAGE
-//!   on schemas, which the NOINHERIT login role lacks. It costs no round trip.
-//! - A stale statement (`0A000`, `26000`) committed nothing: all connections prepare anew, and the request runs once more;
-//!   a few times more, should the schema go on changing. So does one that met the catalog between two states
-//!   ([`PgError::met_changing_catalog`]), after a moment, and a read that PostgreSQL ended for a deadlock (`40P01`). Its
-//!   deadline stays what it was, and the caller has seen nothing of the first try: answers leave this module whole.
-//!   What a function did outside of its transaction (`nextval`) is done twice, as it is whenever a caller tries again.
-//! - A client that leaves must not drop half an exchange into the pool: dropping the future hands connection and
-//!   exchange to a task of the tracker. Reads are cancelled there; writes run to their end, or to their deadline.
-//! - After a cancel the connection goes back only when the cancel request's connection has closed and the server was
-//!   ready again, within a second; else it is discarded: a late cancel would strike the next request.
-//! - Nothing of a request is there for the next: the session is reset, in the same write; at the end of the transaction of a read
-//!   that cannot PREPARE, behind every other one. A connection whose reset fails is closed.
+//! - The server skips everything after an error, so the first error is the only one. Nothing is committed unless the
+//!   Sync completes without an error: deferred constraints fail there.
+//! - BEGIN and COMMIT are sent only when the Sync alone is not enough: another isolation level, a rollback, or an end
+//!   that depends on a check. A read-only transaction becomes one through its first setting.
+//! - A statement that is not prepared yet is parsed in place, after the role is set: parsing checks USAGE on schemas,
+//!   which the NOINHERIT login role lacks. This costs no round trip.
+//! - A stale statement (`0A000`, `26000`) committed nothing: all connections prepare anew and the request is retried,
+//!   a few times if the schema keeps changing. The same goes, after a short pause, for a request that met a catalog
+//!   change in progress ([`PgError::met_changing_catalog`]) and for a read that PostgreSQL aborted because of a
+//!   deadlock (`40P01`). The deadline does not move, and the caller sees nothing of the first attempt: only complete
+//!   answers leave this module. Side effects outside the transaction (`nextval`) happen twice, as they do whenever a
+//!   caller retries.
+//! - A client that disconnects must not leave half an exchange in the pool: dropping the future hands connection and
+//!   exchange to a task of the tracker. Reads are cancelled there; writes run to completion or to their deadline.
+//! - After a cancel, the connection returns to the pool only if the cancel request's connection has closed and the
+//!   server is ready again within a second. Otherwise it is discarded: a late cancel would hit the next request.
+//! - No state of a request reaches the next one: the session is reset in the same write, at the end of the
+//!   transaction for a read that cannot PREPARE, after it for everything else. A connection whose reset fails is
+//!   closed.
 
 mod attempt;
 mod exchange;
@@ -50,10 +52,10 @@ use crate::wire::{Connection, Limits, StatementMetrics};
 use attempt::Attempt;
 use retry::{Failures, Retry};
 
-/// A statement with its values.
+/// A statement and its parameters.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// Text with `$1…`; the key under which it is prepared.
+    /// Text with `$1…`; also the key under which it is prepared.
     pub text: Arc<str>,
     /// One value per placeholder.
     pub params: Vec<Param>,
@@ -75,7 +77,7 @@ pub enum Access {
     ReadWrite,
 }
 
-/// Transaction isolation level.
+/// Transaction isolation level. The default is PostgreSQL's, `READ COMMITTED`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Isolation {
     /// `READ COMMITTED`, PostgreSQL's default.
@@ -87,30 +89,31 @@ pub enum Isolation {
     Serializable,
 }
 
-/// What a transaction runs under.
+/// How a transaction runs: for whom, with which rights and settings, and for how long.
 #[derive(Clone)]
 pub struct Scope {
-    /// Whose share of the connections it takes.
+    /// Whose share of the connections the transaction takes.
     pub identity: Identity,
-    /// Read or write.
+    /// Whether the transaction may write.
     pub access: Access,
-    /// Isolation level.
+    /// Isolation level, sent only if it is not the default.
     pub isolation: Isolation,
-    /// Settings, local to the transaction, set in this order by one statement. `role` is one of them; so is
-    /// `search_path`.
+    /// Transaction-local settings, applied in this order by one statement. They include `role` and `search_path`.
     pub settings: Vec<(Cow<'static, str>, String)>,
-    /// It runs code that may PREPARE: a function that the caller names, or one in a policy, a view or a trigger.
+    /// Whether the statements run code that may PREPARE: a function the caller names, or one in a policy, a view or a
+    /// trigger.
     pub may_prepare: bool,
-    /// The statements use savepoints, which PostgreSQL has only between BEGIN and COMMIT.
+    /// Whether the statements use savepoints, which PostgreSQL allows only between BEGIN and COMMIT.
     pub savepoints: bool,
-    /// The backend may take more memory than usual where it is to take large values (docs/decisions/0051).
+    /// Whether the backend's memory limit may be raised for large parameters (docs/decisions/0051).
     pub room_for_values: bool,
-    /// When the work is cancelled.
+    /// When the transaction is cancelled.
     pub deadline: Instant,
 }
 
 impl fmt::Debug for Scope {
-    /// Claims and headers, the bearer among them, are values of settings: those never reach a log (STYLE 7.6).
+    /// Omits the values of settings: they include claims and headers, with the bearer token, which must not reach a
+    /// log (STYLE 7.6).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             identity,
@@ -138,23 +141,23 @@ impl fmt::Debug for Scope {
 /// How a transaction ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Make it durable.
+    /// Commits the transaction.
     Commit,
-    /// Undo it.
+    /// Rolls the transaction back.
     Rollback,
-    /// Undo it, once deferred constraints were looked at: what breaks one is an error, as at COMMIT.
+    /// Checks deferred constraints, then rolls back: a violation is an error, as it is at COMMIT.
     RollbackChecked,
 }
 
-/// One vector of rows per statement, in order.
+/// The rows of each statement, in statement order.
 pub type Answers = Vec<Vec<Row>>;
 
-/// What [`Sessions::run_until_error`] got: the answers of the statements before the first error, and that error.
+/// The result of [`Sessions::run_until_error`]: the answers of the statements before the first error, and that error.
 #[derive(Debug, Default)]
 pub struct Partial {
-    /// One vector of rows per statement that ran.
+    /// The rows of each statement that succeeded.
     pub answers: Answers,
-    /// Why the next one did not. Nothing was committed then.
+    /// Why the next statement failed. If set, nothing was committed.
     pub failure: Option<Box<PgError>>,
 }
 
@@ -166,7 +169,7 @@ struct Work {
     steps: Vec<Statement>,
     end: End,
     check: Option<Check>,
-    /// Gets the answers of a transaction that fails.
+    /// Receives the answers of a transaction that fails.
     kept: Option<Arc<Mutex<Answers>>>,
 }
 
@@ -178,7 +181,7 @@ struct Manager {
 }
 
 impl managed::Manager for Manager {
-    // Boxed: the pool moves it about a dozen times for each lease.
+    // Boxed because the pool moves it about a dozen times per lease.
     type Type = Box<Connection>;
     type Error = DriverError;
 
@@ -201,8 +204,8 @@ impl managed::Manager for Manager {
         if metrics.age() > self.max_lifetime {
             return Err(RecycleError::message("old"));
         }
-        // Usually over by now. Sending before would run a request in a session whose reset fails.
-        if !connection.has_been_reset().await {
+        // Usually complete by now. Sending without waiting would run a request in a session whose reset failed.
+        if !connection.wait_for_reset().await {
             return Err(RecycleError::message("not reset"));
         }
         if !connection.has_login().await {
@@ -212,7 +215,7 @@ impl managed::Manager for Manager {
     }
 }
 
-/// The pool of the login that takes on callers' roles. Cheap to clone.
+/// The connection pool of the login that assumes callers' roles. Cheap to clone.
 #[derive(Clone)]
 pub struct Sessions {
     shared: Arc<Shared>,
@@ -225,7 +228,7 @@ struct Shared {
     description: String,
     tracker: TaskTracker,
     hasher: std::hash::RandomState,
-    /// Statements prepared before it changed are not to be used: the schema has.
+    /// Incremented when the schema changes: statements prepared in an earlier epoch are not reused.
     epoch: AtomicU64,
 }
 
@@ -236,7 +239,7 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// Sessions of `database`'s login (`authenticator`). `tracker` knows of every exchange with the database, so that a
+    /// Sessions of `database`'s login (`authenticator`). `tracker` tracks every exchange with the database, so that a
     /// shutdown can wait for them.
     #[must_use]
     pub fn new(database: Database, config: PoolConfig, tracker: TaskTracker) -> Self {
@@ -270,10 +273,11 @@ impl Sessions {
         }
     }
 
-    /// Counts an answer that was made elsewhere as one of the database, until its last clone is dropped.
+    /// Charges an answer that was built elsewhere to the budget for database answers, until its last clone is
+    /// dropped.
     ///
     /// # Errors
-    /// There is no room for it now.
+    /// The budget is exhausted.
     pub fn count_answer(&self, answer: Bytes) -> Result<Bytes, SessionError> {
         match &self.shared.answers {
             Some(memory) => {
@@ -285,21 +289,23 @@ impl Sessions {
 
     /// Runs `steps` in one transaction under `scope` and commits.
     ///
-    /// Dropping the returned future cancels a read; a write runs to its end, unless it was still waiting for a
+    /// Dropping the returned future cancels a read. A write runs to completion, unless it was still waiting for a
     /// connection.
     ///
     /// # Errors
-    /// The first error in order: of BEGIN, the settings, the steps, COMMIT; or no connection; or the deadline.
-    /// Nothing was committed then, except where [`SessionError::Unavailable`] and [`SessionError::Deadline`] say that it is
-    /// unknown.
+    /// The first error of BEGIN, the settings, the steps or COMMIT; no connection; or the deadline. In all cases
+    /// nothing was committed, except where [`SessionError::Unavailable`] and [`SessionError::Deadline`] document that
+    /// it is unknown.
     pub async fn run(&self, scope: Scope, steps: Vec<Statement>) -> Result<Answers, SessionError> {
         self.perform(scope, steps, End::Commit, None, None).await
     }
 
-    /// As [`Sessions::run`], for reads: an error of a statement does not discard the answers of those before it.
+    /// Like [`Sessions::run`], for reads: an error of a statement does not discard the answers of the statements
+    /// before it.
     ///
     /// # Errors
-    /// Those of [`Sessions::run`] that are not about one statement: PostgreSQL is not reachable, or the deadline has passed.
+    /// Those of [`Sessions::run`] that do not concern a single statement: PostgreSQL is unreachable, or the deadline
+    /// has passed.
     pub async fn run_until_error(
         &self,
         scope: Scope,
@@ -317,10 +323,10 @@ impl Sessions {
         }
     }
 
-    /// As [`Sessions::run`], but undone at the end whatever the statements answer.
+    /// Like [`Sessions::run`], but always rolls back.
     ///
     /// # Errors
-    /// As [`Sessions::run`].
+    /// Those of [`Sessions::run`].
     pub async fn run_rolled_back(
         &self,
         scope: Scope,
@@ -329,11 +335,11 @@ impl Sessions {
         self.perform(scope, steps, End::Rollback, None, None).await
     }
 
-    /// Runs `steps`, shows their rows to `check` and ends the transaction as it says. COMMIT is held back for it,
-    /// which costs a second round trip.
+    /// Runs `steps`, passes their rows to `check` and ends the transaction as it decides. Waiting for the check costs
+    /// a second round trip.
     ///
     /// # Errors
-    /// As [`Sessions::run`].
+    /// Those of [`Sessions::run`].
     pub async fn run_checked<F>(
         &self,
         scope: Scope,
@@ -346,21 +352,21 @@ impl Sessions {
         self.perform(scope, steps, End::Commit, Some(Box::new(check)), None).await
     }
 
-    /// Refuses new work and closes idle connections; for shutdown.
+    /// Rejects new work and closes idle connections; for shutdown.
     pub fn close(&self) {
         self.shared.pool.close();
     }
 
-    /// Closes the connections that are not in use: where the route to the database was lost, a request that took one would wait
-    /// for an answer until its deadline.
+    /// Closes the connections that are not in use. When the route to the database is lost, a request on such a
+    /// connection would wait for its deadline.
     pub fn close_unused(&self) {
         self.shared.pool.close_unused();
     }
 
-    /// Whether the login reaches its database, as of a second ago at most. The database gets one Sync a second at most, however
-    /// often this is called.
+    /// Whether the login can reach its database. The result is at most one second old: the database receives at most
+    /// one Sync per second, however often this is called.
     pub async fn is_reachable(&self) -> bool {
-        let ask = async |lease, deadline| {
+        let probe = async |lease, deadline| {
             let scope = Scope {
                 identity: Identity::SERVER,
                 access: Access::ReadWrite,
@@ -375,21 +381,21 @@ impl Sessions {
                 Work { scope, scope_key: 0, steps: Vec::new(), end: End::Commit, check: None, kept: None };
             Attempt::new(lease, work, &self.shared.tracker).run().await.map(drop)
         };
-        self.shared.pool.is_reachable(ask).await
+        self.shared.pool.is_reachable(probe).await
     }
 
-    /// Sets the gauges of the pool; called before metrics are shown.
+    /// Updates the pool's gauges; called before each metrics scrape.
     pub fn report(&self) {
         self.shared.pool.report();
     }
 
-    /// The login's address, for messages.
+    /// `host:port/database`, for messages; no credentials.
     #[must_use]
     pub fn describe(&self) -> String {
         self.shared.description.clone()
     }
 
-    /// Takes a connection and runs the exchange on it, once more where that is known to be safe.
+    /// Acquires a connection and runs the exchange on it, repeatedly if a retry is known to be safe.
     async fn perform(
         &self,
         scope: Scope,
@@ -412,56 +418,56 @@ impl Sessions {
                 Ok(answers) => return Ok(answers),
                 Err(failure) => failure,
             };
-            // `None` while the attempt is under way, and after its check.
+            // `None` if the exchange did not complete, or if its check has run.
             let returned = attempt.into_work();
             let retry = if returned.is_some() { failures.note(&failure, access) } else { None };
             let may_repeat = match retry {
                 None => false,
                 Some(Retry::Connection | Retry::Deadlock | Retry::Login) => true,
                 Some(Retry::Stale) => {
-                    // The next connection may have prepared it before the change as well.
+                    // Other connections may have prepared the statement before the change, too.
                     self.shared.epoch.fetch_add(1, Ordering::Relaxed);
                     true
                 }
-                // This connection has dropped the statement. Callers can provoke this with numbers of their own, so other
-                // connections keep theirs.
+                // This connection has already dropped the statement. Callers can provoke this error with object ids
+                // of their own choice, so the other connections keep theirs.
                 Some(Retry::Catalog(pause)) => pause_until(deadline, pause).await,
             };
             match returned {
                 Some(returned) if may_repeat => {
                     let reason = retry.map_or("", Retry::label);
-                    // Seldom enough to look the counter up each time.
+                    // Rare enough to look the counter up each time.
                     metrics::counter!("basalt_transactions_repeated_total", "reason" => reason).increment(1);
                     work = returned;
                 }
                 _ if access == Access::ReadWrite
                     && self.is_refused_by_standby(&failure, identity, deadline).await =>
                 {
-                    // The address may lead to the primary by now.
+                    // By now the address may resolve to the primary.
                     self.shared.pool.close_unused();
-                    let text = "the server is a standby, which takes no writes";
+                    let text = "the server is a standby and accepts no writes";
                     return Err(SessionError::Unreachable(text.to_owned()));
                 }
-                _ => return Err(failure.of_the_connection()),
+                _ => return Err(failure.into_connection_error()),
             }
         }
     }
 
-    /// Lets a backend take more memory where it is to take this many bytes of values. No other request gets that backend: what
-    /// it keeps of the memory goes with it.
+    /// Raises the backend's memory limit if it is about to receive more than the usual number of value bytes. The
+    /// backend is retired: no other request gets it, and the memory it retains is freed with it.
     async fn make_room(&self, lease: &mut Lease<Manager>, bytes: usize, deadline: Instant) {
         let Some(limit) = &self.shared.backend_limit else { return };
         if bytes <= limit.usual_bytes {
             return;
         }
-        // The connection is retired first: the client may leave meanwhile.
+        // Retired first: the client may disconnect during the await.
         if let Some(backend) = lease.retire() {
             let _elapsed = tokio::time::timeout_at(deadline, (limit.set)(backend, bytes)).await;
         }
     }
 
-    /// Whether a write failed because the server is not the primary: for the client that is an outage, and not its
-    /// mistake. Functions raise these codes for reasons of their own, so the server is asked.
+    /// Whether a write failed because the server is a standby, which is an outage rather than the client's mistake.
+    /// Functions can raise these error codes themselves, so the server is queried.
     async fn is_refused_by_standby(
         &self,
         failure: &SessionError,
@@ -490,7 +496,7 @@ impl Sessions {
         answers.first().and_then(|rows| rows.first()?.text(0)) == Some("t")
     }
 
-    /// Statements are kept per role and search path.
+    /// Prepared statements are cached per role and search path.
     fn scope_key(&self, scope: &Scope) -> u64 {
         let mut key = 0_u64;
         for (name, value) in &scope.settings {
@@ -507,7 +513,7 @@ fn value_bytes(steps: &[Statement]) -> usize {
     values.map(Bytes::len).sum()
 }
 
-/// Waits, if there is time for that before `deadline`.
+/// Sleeps for `pause`, unless that would exceed `deadline`; returns whether it slept.
 async fn pause_until(deadline: Instant, pause: Duration) -> bool {
     let end = Instant::now() + pause;
     if end >= deadline {

@@ -1,8 +1,8 @@
 //! SQL fragments: the only way statement text is built.
 //!
-//! Text is `&'static str`, a quoted identifier, or text that PostgreSQL itself produced ([`Sql::catalog`]); request
-//! data can only become a [`Param`]. That is what makes injection a type error rather than a review remark.
-//! Placeholders are numbered when the whole statement is rendered, so fragments compose in any order.
+//! Text is a `&'static str`, a quoted identifier, or text that PostgreSQL itself produced ([`Sql::catalog`]); request
+//! data can only become a [`Param`]. This makes SQL injection a type error. Placeholders are numbered when the
+//! complete statement is rendered, so fragments compose in any order.
 
 use std::error::Error;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::fmt;
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio_postgres::types::{Format, IsNull, ToSql, Type};
 
-/// A value bound to a placeholder: text format, its type inferred by PostgreSQL as for a literal. `None` is NULL.
+/// A value bound to a placeholder, in text format; PostgreSQL infers its type as for a literal. `None` is NULL.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Param(pub Option<Bytes>);
 
@@ -21,14 +21,14 @@ impl Param {
         Self(None)
     }
 
-    /// The value's `Display` text.
+    /// Converts the value's `Display` text.
     pub fn from_display(value: impl fmt::Display) -> Self {
         Self::from(value.to_string())
     }
 }
 
 impl fmt::Debug for Param {
-    /// Values never reach a log (STYLE 7.6): only presence and size are shown.
+    /// Omits the value, which must not reach a log (STYLE 7.6): only presence and size are shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Some(bytes) => write!(f, "Param({} bytes)", bytes.len()),
@@ -83,30 +83,30 @@ impl ToSql for Param {
     tokio_postgres::types::to_sql_checked!();
 }
 
-/// A statement under construction, or a part of one: text, and the places in it where values go.
+/// A statement under construction, or a part of one: text, and the positions in it at which parameters go.
 ///
-/// Requests build one each, so it is one buffer rather than a list of parts.
+/// Every request builds several, so this is one buffer rather than a list of parts.
 #[derive(Clone, Debug, Default)]
 pub struct Sql {
     text: String,
-    /// Positions in `text`, ascending, and what is bound there.
+    /// Byte positions in `text`, ascending, each with the parameter that goes there.
     holes: Vec<(usize, Param)>,
 }
 
 impl Sql {
-    /// Nothing yet.
+    /// An empty fragment.
     #[must_use]
     pub const fn new() -> Self {
         Self { text: String::new(), holes: Vec::new() }
     }
 
-    /// Our own literal text.
+    /// Literal text from this source code.
     #[must_use]
     pub fn text(text: &'static str) -> Self {
         Self::owned(text.to_owned())
     }
 
-    /// A quoted identifier: any name is safe here. A NUL byte, which PostgreSQL cannot store, is left out.
+    /// A quoted identifier; safe for any name. NUL bytes, which PostgreSQL cannot store, are dropped.
     #[must_use]
     pub fn ident(name: &str) -> Self {
         let mut sql = Self { text: String::with_capacity(name.len() + 2), holes: Vec::new() };
@@ -114,7 +114,7 @@ impl Sql {
         sql
     }
 
-    /// `"schema"."name"`.
+    /// `"schema"."name"`, both quoted.
     #[must_use]
     pub fn qualified(schema: &str, name: &str) -> Self {
         let mut quoted = String::with_capacity(schema.len() + name.len() + 5);
@@ -124,9 +124,9 @@ impl Sql {
         Self::owned(quoted)
     }
 
-    /// A quoted string literal, for names that must be part of the text (JSON keys in a select list, say) because a
-    /// parameter there would change the statement's type inference. Backslashes force the `E''` form, so the
-    /// result does not depend on `standard_conforming_strings`.
+    /// A quoted string literal, for values that must be part of the text (such as JSON keys in a select list) because
+    /// a parameter would change the statement's type inference. Backslashes force the `E''` form, so the result does
+    /// not depend on `standard_conforming_strings`.
     #[must_use]
     pub fn literal(value: &str) -> Self {
         let mut quoted = String::with_capacity(value.len() + 4);
@@ -139,13 +139,13 @@ impl Sql {
         Self::owned(quoted)
     }
 
-    /// Text that PostgreSQL made and quoted itself (`format_type()`, `pg_get_expr()`). Never request data.
+    /// Text that PostgreSQL produced and quoted itself (`format_type()`, `pg_get_expr()`). Never request data.
     #[must_use]
     pub const fn catalog(text: String) -> Self {
         Self::owned(text)
     }
 
-    /// A bound value.
+    /// A single placeholder bound to `value`.
     #[must_use]
     pub fn param(value: impl Into<Param>) -> Self {
         Self { text: String::new(), holes: vec![(0, value.into())] }
@@ -155,14 +155,14 @@ impl Sql {
         Self { text, holes: Vec::new() }
     }
 
-    /// Appends `next`.
+    /// Returns `self` followed by `next`.
     #[must_use]
     pub fn then(mut self, next: Self) -> Self {
         self.push(next);
         self
     }
 
-    /// Appends `next`.
+    /// Appends `next` in place.
     pub fn push(&mut self, next: Self) {
         if self.is_empty() {
             *self = next;
@@ -173,22 +173,22 @@ impl Sql {
         self.holes.extend(next.holes.into_iter().map(|(at, param)| (begin + at, param)));
     }
 
-    /// Appends our own literal text.
+    /// Appends literal text from this source code.
     pub fn push_text(&mut self, text: &'static str) {
         self.text.push_str(text);
     }
 
-    /// Appends a quoted identifier.
+    /// Appends a quoted identifier, as [`Sql::ident`] makes it.
     pub fn push_ident(&mut self, name: &str) {
         push_quoted(&mut self.text, name, '"');
     }
 
-    /// Appends a bound value.
+    /// Appends a placeholder bound to `value`.
     pub fn push_param(&mut self, value: impl Into<Param>) {
         self.holes.push((self.text.len(), value.into()));
     }
 
-    /// The items with `separator` between them.
+    /// Concatenates the items with `separator` between them.
     #[must_use]
     pub fn join(items: impl IntoIterator<Item = Self>, separator: &'static str) -> Self {
         let mut joined = Self::new();
@@ -201,13 +201,13 @@ impl Sql {
         joined
     }
 
-    /// True while nothing was appended.
+    /// Whether the fragment has neither text nor parameters.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.text.is_empty() && self.holes.is_empty()
     }
 
-    /// Statement text with `$1…` in order of appearance, and the values for them.
+    /// Statement text with `$1…` in order of appearance, and the corresponding parameters.
     #[must_use]
     pub fn render(self) -> (String, Vec<Param>) {
         if self.holes.is_empty() {
@@ -218,7 +218,7 @@ impl Sql {
         let mut rest = self.text.as_str();
         let mut position = 0;
         for (at, param) in self.holes {
-            // Positions are where text ended once, and ascend.
+            // Positions are earlier lengths of `text`, in ascending order.
             let (before, after) = rest.split_at_checked(at - position).unwrap_or((rest, ""));
             (rest, position) = (after, at);
             text.push_str(before);
@@ -231,7 +231,8 @@ impl Sql {
     }
 }
 
-/// Appends `value` between `quote` characters, those inside doubled. NUL, which PostgreSQL cannot store, is left out.
+/// Appends `value` between `quote` characters, doubling those inside. NUL bytes, which PostgreSQL cannot store, are
+/// dropped.
 pub fn push_quoted(out: &mut String, value: &str, quote: char) {
     out.push(quote);
     if value.bytes().any(|byte| byte == 0 || char::from(byte) == quote) {
@@ -281,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_does_not_show_its_value() {
+    fn debug_output_of_a_parameter_hides_its_value() {
         assert_eq!(format!("{:?}", Param::from("secret")), "Param(6 bytes)");
     }
 
     proptest! {
         #[test]
-        fn an_identifier_never_ends_early(name in ".*") {
+        fn a_quoted_identifier_contains_no_unescaped_quote(name in ".*") {
             let text = Sql::ident(&name).render().0;
             let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap();
             prop_assert!(!inner.replace("\"\"", "").contains('"'));

@@ -1,15 +1,15 @@
-//! What must be in a database before any service can use it: roles, schemas, and each service's own tables. Each
-//! service crate lists its [`SystemMigration`]s; [`apply`] brings a database up to date with all of them. The
-//! application's own migrations are `basalt-project`'s.
+//! The database objects that must exist before any service can run: roles, schemas, and each service's own tables.
+//! Each service crate lists its [`SystemMigration`]s; [`apply`] brings a database up to date with all of them. The
+//! application's own migrations belong to `basalt-project`.
 //!
 //! Two servers may start at once, on one database or on two databases of one cluster. On one database an advisory
-//! lock lets the first do the work and the second find it done. Roles belong to the whole cluster, where advisory
-//! locks do not reach: a superuser serialises role changes by a lock on `pg_authid`, which is one table for all
-//! databases; another login loses the race with an error and tries again (`is_lost_race`).
+//! lock lets the first do the work and the second find it done. Roles belong to the whole cluster, which advisory
+//! locks do not cover: a superuser serialises role changes by locking `pg_authid`, a table shared by all databases;
+//! any other login loses the race with an error and retries (`is_lost_race`).
 //!
-//! What lies outside the database (roles, memberships, rights on the database itself) is not in a dump and not in a copy of
-//! a template, although the copy's list of applied migrations says that it was done. So that part has no version; its
-//! script can be run again at any time, and runs whenever something is missing.
+//! Objects outside the database (roles, memberships, rights on the database itself) are missing from dumps and from
+//! copies of a template, although the copied list of applied migrations includes them. That part therefore has no
+//! version: its script is idempotent and runs whenever something is missing.
 
 mod error;
 mod logins;
@@ -29,55 +29,55 @@ use state::State;
 use steps::CLUSTER;
 pub use steps::{Layout, MIGRATIONS, SystemMigration, sha256_hex};
 
-/// What [`apply`] has to know besides the migrations.
+/// Settings of [`apply`] other than the migrations.
 #[derive(Debug, Default)]
 pub struct MigrationSettings {
-    /// Passwords of login roles, by role name: `authenticator`, `supabase_auth_admin`, `postgres`. A role that is a
-    /// superuser, or the one we are connected as, keeps its own.
+    /// Passwords of login roles by role name: `authenticator`, `supabase_auth_admin`, `postgres`. Superusers and the
+    /// connection's own role keep theirs.
     pub passwords: Vec<(&'static str, SecretString)>,
-    /// Decides the default privileges.
+    /// Determines the default privileges.
     pub layout: Layout,
 }
 
-/// What [`apply`] did and what the database did not let it do.
+/// What [`apply`] changed, and what it lacked the rights to change.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// `service/name` of every step that ran, in order. Empty when there was nothing to do.
+    /// `service/name` of every migration that ran, in order. Empty if the database was up to date.
     pub applied: Vec<String>,
-    /// Tables of services whose row-level security was off and is on again.
+    /// Service tables on which row-level security was off and has been enabled again.
     pub protected: Vec<String>,
-    /// Login roles whose password was set.
+    /// Login roles whose password was changed.
     pub passwords_set: Vec<&'static str>,
     /// Whether the connection's role is a superuser.
     pub is_superuser: bool,
-    /// What is missing because the role lacks rights.
+    /// Features that are unavailable because the role lacks rights.
     pub limits: Vec<Limit>,
 }
 
-/// Something the connection's role may not do, for `doctor` and the log.
+/// A missing right and its effect, for `doctor` and the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// What is missing.
+    /// The missing right.
     pub what: &'static str,
-    /// What does not work because of it.
+    /// The effect on users.
     pub cost: &'static str,
-    /// The statement a superuser would run.
+    /// The statement a superuser can run to grant it.
     pub remedy: &'static str,
 }
 
-/// "Basalt" as bytes, for `pg_advisory_lock`: the same number in every server of every release.
+/// "Basalt" in ASCII, for `pg_advisory_lock`. Must be the same number in every release.
 const LOCK_KEY: i64 = 0x4261_7361_6c74;
 const LOCK_WAIT: Duration = Duration::from_secs(60);
-/// A lost race is over as soon as the winner has committed, so a few tries with doubling pauses reach two seconds.
+/// A lost race is over once the winner has committed; six retries with doubling pauses cover two seconds.
 const ATTEMPTS: u32 = 6;
 
-/// Brings the database up to date: roles, core's schemas, then `sets` in order, then the passwords of the login
-/// roles. Restores row-level security on the services' tables. With nothing to do this costs three round trips and takes
-/// no lock.
+/// Brings the database up to date: roles, this crate's schemas, then `sets` in order, then the passwords of the login
+/// roles. Restores row-level security on the services' tables. If the database is up to date, this costs three round
+/// trips and takes no lock.
 ///
 /// # Errors
-/// A migration fails (it is rolled back, those before it stay), an applied one was changed, or the database is out
-/// of reach.
+/// A migration failed (it is rolled back, earlier ones stay), an applied migration was changed, or the database is
+/// unreachable.
 pub async fn apply(
     client: &mut Client,
     sets: &[&[SystemMigration]],
@@ -94,13 +94,13 @@ pub async fn apply(
     if !pending(&state, &wanted)?.is_empty() || !state.is_cluster_complete() || lacks_trigger {
         lock(client).await?;
         let outcome = migrate(client, &wanted, &mut report).await;
-        // The lock ends with the session as well; a failure here is no reason to hide the first one.
+        // The lock also ends with the session, so a failure here must not hide the first error.
         let unlocked = unlock(client).await;
         outcome?;
         unlocked?;
         state = State::read(client).await?;
     }
-    // A project that belongs to another server keeps what that server set up.
+    // A project that belongs to another server keeps that server's setup.
     if settings.layout != Layout::Untouched {
         report.protected = row_security::restore(client).await?;
     }
@@ -110,18 +110,18 @@ pub async fn apply(
     report.limits = state.limits();
     if passwords.is_refused {
         report.limits.push(Limit {
-            what: "the login of database.url may not set the passwords of the server's other logins",
-            cost: "requests run only when database.authenticator_url names a login that works",
+            what: "the login of database.url cannot set the passwords of the server's other logins",
+            cost: "requests fail unless database.authenticator_url names a working login",
             remedy: "grant authenticator, supabase_auth_admin to <login> with admin option",
         });
     }
     Ok(report)
 }
 
-/// Whether a newer release has changed the database. Changes nothing; a database that no release has used is fine.
+/// Checks that no newer release has changed the database. Read-only; a database that no release has used passes.
 ///
 /// # Errors
-/// [`MigrationError::Newer`], or the database is out of reach.
+/// [`MigrationError::Newer`], or the database is unreachable.
 pub async fn check_release(client: &Client, sets: &[&[SystemMigration]]) -> Result<(), MigrationError> {
     let known: Vec<SystemMigration> =
         MIGRATIONS.iter().chain(sets.iter().copied().flatten()).copied().collect();
@@ -133,7 +133,7 @@ fn check_known(state: &State, known: &[SystemMigration]) -> Result<(), Migration
     if unknown.is_empty() { Ok(()) } else { Err(MigrationError::Newer(unknown)) }
 }
 
-/// Under the lock: the state is read again, because the server that held it before us may have done everything.
+/// Runs under the lock. Reads the state again, because the previous holder of the lock may have done all the work.
 async fn migrate(
     client: &mut Client,
     wanted: &[SystemMigration],
@@ -194,8 +194,8 @@ async fn run_with_retries(
     }
 }
 
-/// Another database of the cluster changed the same role at the same moment: `duplicate key` on its name, `tuple
-/// concurrently updated`, or a deadlock. The scripts ask before they create, so the next try finds it done.
+/// Whether another database of the cluster changed the same role concurrently: `duplicate key` on its name, `tuple
+/// concurrently updated`, or a deadlock. The scripts check before they create, so a retry finds the work done.
 fn is_lost_race(error: &PgError) -> bool {
     matches!(error.code.as_str(), "23505" | "42710" | "XX000" | "40P01" | "40001")
 }
@@ -206,12 +206,12 @@ async fn run(
     has_table: bool,
 ) -> Result<(), MigrationError> {
     let transaction = client.transaction().await?;
-    // A time limit that the login role carries is meant for requests.
+    // The login role may carry a statement timeout, which is meant for requests.
     transaction.batch_execute("set local search_path = ''; set local statement_timeout = 0").await?;
     if let Err(error) = transaction.batch_execute(migration.sql).await {
         return Err(failed(migration, error));
     }
-    // The script may have taken another role; the list of migrations is ours alone.
+    // The script may have switched roles, but only the connection's own role may write the list of migrations.
     transaction.batch_execute("set local role none").await?;
     if has_table {
         record(&transaction, migration).await?;
@@ -232,7 +232,7 @@ fn failed(migration: &SystemMigration, error: tokio_postgres::Error) -> Migratio
     }
 }
 
-/// The one-based line of a one-based character position.
+/// Converts a one-based character position into a one-based line number.
 #[must_use]
 pub fn line_of(sql: &str, position: Option<u32>) -> usize {
     let before = usize::try_from(position.unwrap_or(1)).unwrap_or(1).saturating_sub(1);
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_count_characters_and_lines_count_from_one() {
+    fn line_numbers_are_one_based_and_count_characters() {
         assert_eq!(line_of("select 1", None), 1);
         assert_eq!(line_of("ä\nb\nc", Some(1)), 1);
         assert_eq!(line_of("ä\nb\nc", Some(3)), 2);
@@ -283,11 +283,11 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_migration_is_named() {
+    fn the_error_names_a_changed_migration() {
         let mut applied = Applied::new();
         let record = state::Record { name: "schemas".to_owned(), checksum: "0".repeat(64) };
         applied.insert(("core".to_owned(), 1), record);
-        let error = pending(&State::of(applied), MIGRATIONS).unwrap_err();
+        let error = pending(&State::with_applied(applied), MIGRATIONS).unwrap_err();
         assert!(error.to_string().contains("core/0001_schemas was changed"), "{error}");
     }
 }

@@ -1,36 +1,36 @@
-//! Which column of which relation a view's column shows, read from the view's stored query tree.
+//! Maps the columns of a view to the table columns they come from, by reading the view's stored query tree.
 //!
-//! PostgreSQL keeps a view's query as text in `pg_rewrite.ev_action`. Its top target list names, for every output
-//! column, the relation and column it came from (`:resorigtbl`, `:resorigcol`), through joins, subqueries and CTEs;
-//! zero for expressions. A view over a view names the inner view, so origins are followed to a table.
+//! PostgreSQL keeps a view's query as text in `pg_rewrite.ev_action`. For every output column, the top-level target
+//! list names the relation and column it came from (`:resorigtbl`, `:resorigcol`), through joins, subqueries and
+//! CTEs; both are zero for expressions. A view over a view names the inner view, so origins are followed to a table.
 //!
-//! There is no catalog view with this. PostgREST rewrites the same text to JSON inside SQL; reading it
-//! here is simpler and costs the database nothing.
+//! No catalog view offers this. PostgREST rewrites the same text to JSON in SQL; parsing it here is simpler and costs
+//! the database nothing.
 
 use std::collections::HashMap;
 
-/// Where a column of a view comes from.
+/// The table column that a view column comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
     /// Attribute number of the view's column.
     pub position: i32,
-    /// Object id of the table.
+    /// OID of the table.
     pub relation: u32,
     /// Attribute number of the table's column.
     pub column: i32,
 }
 
-/// The origins of the columns of many views.
+/// The origins of the columns of a set of views.
 #[derive(Debug, Clone, Default)]
 pub struct ViewOrigins(HashMap<u32, Vec<Origin>>);
 
 impl ViewOrigins {
-    /// Reads the trees: object id of a view, and its `ev_action` as text.
+    /// Parses query trees: pairs of a view's OID and its `ev_action` as text.
     pub fn read<'a>(trees: impl IntoIterator<Item = (u32, &'a str)>) -> Self {
         Self(trees.into_iter().map(|(view, tree)| (view, origins(tree))).collect())
     }
 
-    /// The view's columns that show a column of a table, each with that column.
+    /// The columns of `view` that come from a table column, with their origins.
     pub fn of_view(&self, view: u32) -> impl Iterator<Item = Origin> {
         self.0.get(&view).into_iter().flatten().filter_map(|origin| {
             let (relation, column) = self.follow(origin.relation, origin.column)?;
@@ -38,7 +38,7 @@ impl ViewOrigins {
         })
     }
 
-    /// Goes through views until a table is reached. Views cannot be circular, but a bound costs nothing.
+    /// Follows views to a table. Views cannot be circular; the bound is a safeguard.
     fn follow(&self, mut relation: u32, mut column: i32) -> Option<(u32, i32)> {
         for _ in 0..64 {
             let Some(columns) = self.0.get(&relation) else { return Some((relation, column)) };
@@ -49,7 +49,7 @@ impl ViewOrigins {
     }
 }
 
-/// The entries of the outermost target list that come from a column.
+/// The entries of the outermost target list that refer to a column.
 fn origins(tree: &str) -> Vec<Origin> {
     let mut found = Vec::new();
     let mut depth = 0_usize;
@@ -93,7 +93,7 @@ fn origins(tree: &str) -> Vec<Origin> {
     found
 }
 
-/// Braces, parentheses and words of a node tree; a backslash keeps the next character from meaning anything.
+/// Splits a node tree into braces, parentheses and words; a backslash escapes the next character.
 struct Tokens<'a>(&'a str);
 
 impl<'a> Iterator for Tokens<'a> {
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_outermost_target_list_counts() {
+    fn only_the_outermost_target_list_is_read() {
         let tree = "({QUERY :commandType 1 :rtable ({RANGETBLENTRY :subquery {QUERY :targetList ({TARGETENTRY :expr {VAR} :resno 1 :resname a :resorigtbl 9 :resorigcol 9 :resjunk false})}}) \
                     :targetList ({TARGETENTRY :expr {FUNCEXPR :args ({VAR :varno 1})} :resno 1 :resname x\\ \\( :ressortgroupref 0 :resorigtbl 0 :resorigcol 0 :resjunk false} \
                     {TARGETENTRY :expr {VAR :varno 1} :resno 2 :resname id :ressortgroupref 0 :resorigtbl 77 :resorigcol 3 :resjunk false}) :override 0 :returningList <>})";
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_over_a_view_leads_to_the_table() {
+    fn a_view_over_a_view_is_traced_to_the_table() {
         let tree = |relation: u32, column: i32| {
             format!(
                 "({{QUERY :targetList ({{TARGETENTRY :resno 1 :resorigtbl {relation} :resorigcol {column}}})}})"

@@ -1,18 +1,18 @@
-//! A small PostgreSQL client for request work: a whole transaction is one write, one Sync and one read, all in the
-//! task of the request.
+//! A small PostgreSQL client for request work: an entire transaction is one write, one Sync and one read, all within
+//! the request's task.
 //!
-//! `tokio-postgres` drives a connection from a task of its own and ends every message with a Sync of its own. For one
-//! request that is four wake-ups across threads, four `send`s in the backend, and statements that run on after an
-//! earlier one failed. Here the messages of a batch travel together and the server skips the rest after an error;
-//! without BEGIN they are one implicit transaction, which the Sync commits.
+//! `tokio-postgres` drives a connection from a separate task and ends every message with a Sync. For one request that
+//! means four wake-ups across threads, four `send`s in the backend, and statements that run after an earlier one
+//! failed. Here the messages of a batch are sent together, and the server skips the rest after an error. Without
+//! BEGIN they form one implicit transaction, which the Sync commits.
 //!
-//! What may be sent in which order is [`crate::session`]'s business. This module answers for framing, the cache of
-//! prepared statements, and for one promise: **every wait can be dropped and resumed**. All state lives in
-//! [`Connection`], and a future that is dropped half-way leaves a connection that [`Connection::answers`] can go on
-//! with, so that another task can finish a request whose client left.
+//! [`crate::session`] decides which messages are sent. This module implements framing and the cache of prepared
+//! statements, and guarantees that **every wait can be dropped and resumed**: all state is in [`Connection`], and
+//! after a future is dropped, [`Connection::answers`] can continue, so that another task can finish the request of a
+//! client that disconnected.
 //!
-//! Results come in text format, all but `bytea`, whose text would be twice as long. Only a statement that was parsed in the
-//! same batch, when its types were not known yet, brings `bytea` as text; [`Row`] hides that.
+//! Results are in text format, except `bytea`, whose text would be twice as long. Only a statement parsed in the same
+//! batch, when its result types were unknown, returns `bytea` as text; [`Row`] hides the difference.
 
 mod connect;
 mod frontend;
@@ -46,55 +46,56 @@ use stream::Stream;
 
 use crate::pg_error::{DriverError, PgError};
 
-/// Room for at least this much is made before each read: two of the server's own buffers.
+/// Minimum space for a read: two of the server's buffers.
 const READ_BYTES: usize = 16 * 1024;
-/// The buffer of a message longer than this goes with the message instead of staying with the connection.
+/// The buffer of a longer message is freed with the message instead of being kept by the connection.
 const KEPT_BUFFER_BYTES: usize = 64 * 1024;
 const CLOSED: &str = "the server closed the connection";
 
-/// What one connection may hold.
+/// Limits of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
-    /// Prepared statements; with 0 every statement is the unnamed one.
+    /// Number of prepared statements; with 0 every statement is unnamed.
     pub(crate) statements: usize,
-    /// Shows how many there are, and what comes of them.
+    /// Metrics of the prepared statements.
     pub(crate) statement_metrics: StatementMetrics,
-    /// Bytes of one message from the server: of one row, that is.
+    /// Maximum size of a message from the server, that is, of a row.
     pub(crate) message_bytes: usize,
-    /// What the answers of all connections may take.
+    /// Memory budget shared by the results of all connections.
     pub(crate) answers: Option<AnswerMemory>,
 }
 
-/// What a batch gave.
+/// Result of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// Rows of each statement whose rows were wanted, in order; of those that ran, if one failed.
+    /// Rows of each statement whose rows were requested, in order; after a failure, of those that ran.
     pub(crate) answers: Vec<Vec<Row>>,
     /// The first error. Nothing after it ran.
     pub(crate) failure: Option<Box<PgError>>,
-    /// A transaction is open, or aborted and waiting for its end.
+    /// Whether a transaction is open, or aborted and not yet ended.
     pub(crate) in_transaction: bool,
 }
 
-/// How far the server is with a statement, by its own account.
+/// Server-side state of a prepared statement, as acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Reached {
+enum Progress {
+    /// Nothing was acknowledged.
     Nothing,
-    /// It has it under its name,
+    /// The statement is parsed under its name.
     Parsed,
-    /// has told its columns,
+    /// Its result columns are known.
     Described,
-    /// and has read its parameters: from now on it runs.
+    /// Its parameters are bound, so it executes.
     Bound,
 }
 
-/// One statement of a batch, until it has been answered.
+/// A statement of a batch that has not completed.
 struct Part {
     key: StatementKey,
-    /// Name under which it is being parsed, if it was not prepared before.
+    /// The prepared statement being parsed, if it was not cached.
     parsing: Option<Prepared>,
-    reached: Reached,
-    is_wanted: bool,
+    progress: Progress,
+    wants_rows: bool,
     columns: Columns,
     rows: Vec<Row>,
 }
@@ -103,19 +104,19 @@ struct Part {
 struct Simple {
     columns: Columns,
     rows: Vec<Row>,
-    is_over: bool,
+    is_complete: bool,
 }
 
 #[derive(Default)]
 struct Batch {
-    /// `CloseComplete`s that come first.
+    /// Number of `CloseComplete` messages expected first.
     closing: usize,
     parts: VecDeque<Part>,
-    /// A simple query: its rows are the answer.
+    /// State of a simple query, whose rows are the result.
     simple: Option<Simple>,
-    /// Rows of any length are taken in: a commit stands behind them.
+    /// Accept rows of any length, because the batch ends with a commit.
     commits: bool,
-    intake: ResponseReservation,
+    reservation: ResponseReservation,
     outcome: Outcome,
 }
 
@@ -126,7 +127,7 @@ enum State {
     Broken,
 }
 
-/// One connection, logged in.
+/// An authenticated connection.
 pub(crate) struct Connection {
     stream: Stream,
     canceller: Canceller,
@@ -135,33 +136,33 @@ pub(crate) struct Connection {
     incoming: BytesMut,
     batch: Batch,
     limits: Limits,
-    /// When the statements were prepared.
+    /// Schema epoch in which the statements were prepared.
     epoch: u64,
     state: State,
-    /// Its login may have been dropped.
+    /// Whether its login may have been dropped.
     is_suspect: bool,
-    /// Why writing failed, until the server's last error has been read.
+    /// Write error, kept until the server's last error has been read.
     write_error: Option<io::Error>,
     reset: Reset,
-    /// The process id of its backend, once it was asked for.
+    /// Process id of its backend, once requested.
     backend: Option<i32>,
-    /// No other request may use it.
+    /// Whether the connection must not be reused.
     is_retired: bool,
     commands: Commands,
 }
 
-/// How far the reset of the session is (docs/decisions/0050).
+/// Progress of the session reset (docs/decisions/0050).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reset {
-    /// Nothing ran since the last one.
+    /// Nothing has run since the last reset.
     Done,
-    /// Something did.
+    /// A reset is needed.
     Due,
-    /// It is the end of the batch that is under way.
+    /// The reset is part of the current batch.
     Within,
-    /// It stands behind the batch that is under way.
+    /// The reset follows the current batch.
     Follows,
-    /// It is sent, and its end is not read yet.
+    /// The reset was sent and has not completed.
     Sent,
 }
 
@@ -191,7 +192,7 @@ impl Connection {
         &self.canceller
     }
 
-    /// No batch is under way or waits to be sent, and no transaction is open: any request can use the connection.
+    /// Whether any request can use the connection: no batch is in progress or unsent, and no transaction is open.
     pub(crate) fn is_clean(&self) -> bool {
         !self.is_retired
             && self.state == State::Idle
@@ -199,19 +200,19 @@ impl Connection {
             && !self.outgoing.has_remaining()
     }
 
-    /// Whether an idle connection still has a server; costs no system call while nothing has arrived.
+    /// Whether an idle connection is still alive. Costs no system call while no data has arrived.
     pub(crate) fn is_alive(&mut self) -> bool {
         if !self.is_clean() {
             return false;
         }
         let mut cx = Context::from_waker(Waker::noop());
         loop {
-            // The server's last error, or an unsolicited message; it may have come with the last answer.
-            if !matches!(self.digest(), Ok(None)) {
+            // The server's final error, or an unsolicited message, may have arrived with the last result.
+            if !matches!(self.process_messages(), Ok(None)) {
                 return false;
             }
             match self.poll_fill(&mut cx) {
-                // Nothing, or a notice or changed setting of which only a part is here yet.
+                // No data, or part of a notice or changed setting.
                 Poll::Pending => return true,
                 Poll::Ready(Err(_) | Ok(0)) => return false,
                 Poll::Ready(Ok(_)) => {}
@@ -219,23 +220,23 @@ impl Connection {
         }
     }
 
-    /// Begins a batch. Statements that were dropped from the cache are closed with it. Where it `commits` a write by
-    /// itself, no row is refused for its length: the write would have happened all the same.
+    /// Starts a batch, which also closes the statements evicted from the cache. If the batch `commits` a write on its
+    /// own, rows of any length are accepted, because the write happens anyway.
     pub(crate) fn open_batch(&mut self, commits: bool) {
         self.batch = Batch { commits, ..Batch::default() };
         self.batch.closing = self.statements.close_dropped(&mut self.outgoing);
     }
 
-    /// Adds a statement. It is parsed where it stands in the batch, if it has to be: after what comes before it.
+    /// Adds a statement, which is parsed at its position in the batch if it is not cached, so after its predecessors.
     ///
     /// # Errors
-    /// The message cannot be written: too many parameters or too many bytes. The connection is of no more use then,
-    /// because part of the batch stands in its buffer.
+    /// The message has too many parameters or bytes. The connection must then be discarded, because its buffer
+    /// contains a partial batch.
     pub(crate) fn execute<'a>(
         &mut self,
         key: StatementKey,
         params: impl ExactSizeIterator<Item = Value<'a>> + Clone,
-        is_wanted: bool,
+        wants_rows: bool,
     ) -> Result<(), DriverError> {
         // Until the Sync is written.
         self.state = State::Broken;
@@ -255,72 +256,75 @@ impl Connection {
         self.batch.parts.push_back(Part {
             key,
             parsing,
-            reached: Reached::Nothing,
-            is_wanted,
+            progress: Progress::Nothing,
+            wants_rows,
             columns,
             rows: Vec::new(),
         });
         Ok(())
     }
 
-    /// Ends the batch: without BEGIN in it, this commits.
+    /// Ends the batch. Without BEGIN this commits.
     pub(crate) fn sync(&mut self) {
         self.outgoing.sync();
         self.state = State::Busy;
         self.reset = Reset::Due;
     }
 
-    /// Ends a batch without BEGIN that is READ ONLY and has no code that may PREPARE, after a reset of the session: no code of the
-    /// request can run between that and the commit, because a read has no deferred triggers, and no cursor is open any more.
+    /// Ends a READ ONLY batch without BEGIN and without code that may PREPARE, after resetting the session. No code
+    /// of the request can run between the reset and the commit, because a read has no deferred triggers and no open
+    /// cursors remain.
     pub(crate) fn reset_and_sync(&mut self) {
         self.commands.write(&mut self.outgoing, Extent::Read);
         self.sync();
         self.reset = Reset::Within;
     }
 
-    /// Ends a batch without BEGIN. The reset of the session stands behind it, in the same write; no caller waits for its end
-    /// until the connection is wanted again. It looks for prepared statements where code of the batch `may_prepare`.
+    /// Ends a batch without BEGIN, followed by a session reset in the same write; the reset is awaited only when the
+    /// connection is next used. The reset checks for prepared statements if code of the batch `may_prepare`.
     pub(crate) fn sync_and_reset(&mut self, may_prepare: bool) {
         self.sync();
-        let extent = if may_prepare { Extent::Whole } else { Extent::Write };
+        let extent = if may_prepare { Extent::Full } else { Extent::Write };
         self.commands.write(&mut self.outgoing, extent);
         self.outgoing.sync();
         self.reset = Reset::Follows;
     }
 
-    /// Sends the reset of an idle connection that still needs it. What could not be sent at once leaves the connection
-    /// unclean.
+    /// Sends the reset of an idle connection if it is due. If it cannot be sent immediately, the connection is not
+    /// clean.
     pub(crate) fn reset_if_due(&mut self) {
         if self.reset == Reset::Due {
-            self.commands.write(&mut self.outgoing, Extent::Whole);
+            self.commands.write(&mut self.outgoing, Extent::Full);
             self.outgoing.sync();
             self.reset = Reset::Sent;
             let _unsent = self.poll_send(&mut Context::from_waker(Waker::noop()));
         }
     }
 
-    /// Makes a session that is new what it is after each reset, which is prepared with it.
+    /// Prepares the reset commands in a new session, and resets it for the first time.
     async fn prepare_session(&mut self) -> Result<(), DriverError> {
         self.commands.prepare(&mut self.outgoing);
         self.reset = Reset::Due;
         self.reset_if_due();
         let sent = poll_fn(|cx| self.poll_send(cx)).await;
         sent.map_err(|error| DriverError::Connection(error.to_string()))?;
-        self.end_of_reset().await
+        self.finish_reset().await
     }
 
-    /// Waits for the end of the reset. False when the session is not as new: the connection is of no more use.
-    pub(crate) async fn has_been_reset(&mut self) -> bool {
-        self.end_of_reset().await.is_ok()
+    /// Waits for the end of the reset. If false, the session could not be reset and the connection must be discarded.
+    pub(crate) async fn wait_for_reset(&mut self) -> bool {
+        self.finish_reset().await.is_ok()
     }
 
-    async fn end_of_reset(&mut self) -> Result<(), DriverError> {
+    async fn finish_reset(&mut self) -> Result<(), DriverError> {
         let end = poll_fn(|cx| {
             loop {
-                match self.digest()? {
+                match self.process_messages()? {
                     None if self.reset != Reset::Sent => return Poll::Ready(Ok(())),
                     None => {}
-                    Some(_) => return Poll::Ready(Err(garbled("an answer to no question"))),
+                    Some(_) => {
+                        return Poll::Ready(Err(protocol_error("message received with no request pending")));
+                    }
                 }
                 match ready!(self.poll_fill(cx)) {
                     Ok(0) => return Poll::Ready(Err(DriverError::Connection(CLOSED.to_owned()))),
@@ -336,16 +340,16 @@ impl Connection {
         end
     }
 
-    /// Begins a batch of one text of any number of statements without parameters.
+    /// Starts a batch that consists of one text with any number of statements, without parameters.
     pub(crate) fn open_simple(&mut self, text: &str) {
         self.batch = Batch { simple: Some(Simple::default()), ..Batch::default() };
         self.outgoing.query(text);
-        self.commands.lose_unnamed();
+        self.commands.invalidate_unnamed();
         self.state = State::Busy;
         self.reset = Reset::Due;
     }
 
-    /// Runs a simple query; for the time before the connection is in the pool.
+    /// Runs a simple query, while the connection is not yet in the pool.
     async fn simple_query(&mut self, text: &str) -> Result<Vec<Row>, DriverError> {
         self.open_simple(text);
         let outcome = self.answers().await?;
@@ -355,7 +359,7 @@ impl Connection {
         }
     }
 
-    /// Forgets every statement prepared in another epoch; they are closed with the next batch.
+    /// Drops statements prepared in another epoch; the next batch closes them.
     pub(crate) fn enter_epoch(&mut self, epoch: u64) {
         if self.epoch != epoch {
             self.epoch = epoch;
@@ -363,10 +367,10 @@ impl Connection {
         }
     }
 
-    /// Sends what is left to send and waits for the end of the batch. May be dropped and called again.
+    /// Sends the remaining messages and waits for the end of the batch. May be dropped and called again.
     ///
     /// # Errors
-    /// The connection is of no more use: it broke, or the server ended it and said why.
+    /// The connection broke, or the server closed it with an error; it must be discarded.
     pub(crate) async fn answers(&mut self) -> Result<Outcome, DriverError> {
         if self.state == State::Broken {
             return Err(DriverError::Connection("the connection is closed".to_owned()));
@@ -375,12 +379,12 @@ impl Connection {
         match end {
             Ok(in_transaction) => {
                 self.state = State::Idle;
-                // The rows have its share from now on.
-                self.batch.intake = ResponseReservation::default();
+                // From now on the rows hold their share of the reservation.
+                self.batch.reservation = ResponseReservation::default();
                 let mut outcome = std::mem::take(&mut self.batch.outcome);
                 outcome.answers.extend(self.batch.simple.take().map(|simple| simple.rows));
                 outcome.in_transaction = in_transaction;
-                // Kept, so that `is_clean` knows.
+                // Kept for `is_clean`.
                 self.batch.outcome.in_transaction = in_transaction;
                 Ok(outcome)
             }
@@ -393,10 +397,10 @@ impl Connection {
 
     fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, DriverError>> {
         loop {
-            if let Some(in_transaction) = self.digest()? {
+            if let Some(in_transaction) = self.process_messages()? {
                 return Poll::Ready(Ok(in_transaction));
             }
-            // Reading goes on while writing waits: a server whose answers are not read stops reading.
+            // Reading must continue while a write blocks: a server whose results are not read stops reading.
             if self.write_error.is_none()
                 && let Poll::Ready(Err(error)) = self.poll_send(cx)
             {
@@ -425,25 +429,25 @@ impl Connection {
     }
 
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let wanted = match Header::parse(&self.incoming)? {
+        let missing = match Header::parse(&self.incoming)? {
             Some(header) => frame_bytes(header).saturating_sub(self.incoming.len()),
             None => 0,
         };
-        let room = self.incoming.capacity() - self.incoming.len();
-        if room < wanted.max(READ_BYTES / 4) {
-            self.incoming.reserve(wanted.max(READ_BYTES));
+        let free = self.incoming.capacity() - self.incoming.len();
+        if free < missing.max(READ_BYTES / 4) {
+            self.incoming.reserve(missing.max(READ_BYTES));
         }
         poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.incoming)
     }
 
-    /// Takes in every message that is here whole. `Some` when the server is ready for the next batch: whether a
-    /// transaction is still open.
-    fn digest(&mut self) -> Result<Option<bool>, DriverError> {
+    /// Processes every complete message. Returns `Some` when the server is ready for the next batch, with whether a
+    /// transaction is open.
+    fn process_messages(&mut self) -> Result<Option<bool>, DriverError> {
         loop {
             let header = match Header::parse(&self.incoming) {
                 Ok(Some(header)) => header,
                 Ok(None) => return Ok(None),
-                Err(error) => return Err(garbled(&error.to_string())),
+                Err(error) => return Err(protocol_error(&error.to_string())),
             };
             let length = frame_bytes(header);
             if length > self.limits.message_bytes && !self.batch.commits {
@@ -451,9 +455,9 @@ impl Connection {
                     self.limits.message_bytes,
                 ))));
             }
-            // Before the rest of it is read, and memory taken for that. A notice or an error can be as long as a row.
+            // Reserve memory before the rest of the message is read. A notice or an error may be as long as a row.
             if let Some(memory) = &self.limits.answers
-                && !self.batch.intake.has_room(length, memory, self.batch.commits)
+                && !self.batch.reservation.has_room(length, memory, self.batch.commits)
             {
                 return Err(DriverError::Postgres(Box::new(PgError::busy())));
             }
@@ -464,20 +468,22 @@ impl Connection {
             if length > KEPT_BUFFER_BYTES {
                 self.incoming = BytesMut::from(&*self.incoming);
             }
-            if self.is_answering_reset() && self.note_reset(header.tag(), &mut frame)? {
+            if self.is_answering_reset() && self.handle_reset_message(header.tag(), &mut frame)? {
                 continue;
             }
             match header.tag() {
                 b'D' => {
                     self.batch.take_row(frame.freeze())?;
                 }
-                // Taken for an answer, it would tell of a write that the server knows nothing of.
-                b'Z' if !self.batch.is_answered() => return Err(garbled("an end before the answer")),
+                // Otherwise a write of which the server knows nothing would be reported as done.
+                b'Z' if !self.batch.is_answered() => {
+                    return Err(protocol_error("ReadyForQuery before the end of the batch"));
+                }
                 b'Z' => {
                     let has_failed = self.batch.outcome.failure.is_some();
                     self.reset = match self.reset {
                         Reset::Follows => Reset::Sent,
-                        // After an error the server skips what is left of the batch.
+                        // After an error the server skips the rest of the batch.
                         Reset::Within if has_failed => Reset::Due,
                         Reset::Within => Reset::Done,
                         reset @ (Reset::Done | Reset::Due | Reset::Sent) => reset,
@@ -485,45 +491,48 @@ impl Connection {
                     return Ok(Some(frame.get(5) != Some(&b'I')));
                 }
                 _ => {
-                    let message = Message::parse(&mut frame).map_err(|error| garbled(&error.to_string()))?;
-                    self.note(message.ok_or_else(|| garbled("a short message"))?)?;
+                    let message =
+                        Message::parse(&mut frame).map_err(|error| protocol_error(&error.to_string()))?;
+                    self.handle_message(message.ok_or_else(|| protocol_error("truncated message"))?)?;
                 }
             }
         }
     }
 
-    /// What the server says now is about the reset.
+    /// Whether the next messages belong to the reset.
     fn is_answering_reset(&self) -> bool {
         match self.reset {
             Reset::Done | Reset::Due | Reset::Follows => false,
-            // Answered in the order in which it was sent. After an error the server skips it.
+            // The reset is answered after the batch; after an error the server skips it.
             Reset::Within => self.batch.is_answered() && self.batch.outcome.failure.is_none(),
             Reset::Sent => true,
         }
     }
 
-    /// Takes in what the server says about the reset; false where it says something else.
-    fn note_reset(&mut self, tag: u8, frame: &mut BytesMut) -> Result<bool, DriverError> {
+    /// Handles a message that belongs to the reset; false if it does not.
+    fn handle_reset_message(&mut self, tag: u8, frame: &mut BytesMut) -> Result<bool, DriverError> {
         let is_last = self.reset == Reset::Sent;
         match tag {
             b'1' | b'2' => {}
             b'C' => {
-                let told = frame.get(5..).and_then(|text| text.strip_suffix(&[0])).unwrap_or_default();
-                if !self.commands.answer(told) {
-                    return Err(garbled("the session has statements that others prepared"));
+                let tag_text = frame.get(5..).and_then(|text| text.strip_suffix(&[0])).unwrap_or_default();
+                if !self.commands.answer(tag_text) {
+                    return Err(protocol_error("the session contains prepared statements of another client"));
                 }
             }
-            // Of the commit.
+            // This is the error of the commit.
             b'E' if !is_last && self.commands.is_answered() => return Ok(false),
             b'E' => {
-                let error = error_of(frame)?;
+                let error = parse_error(frame)?;
                 if is_last || error.is_fatal {
                     return Err(DriverError::Postgres(error));
                 }
-                // The request has its answer. The session is reset once more, and closed if that fails as well.
+                // The request already has its result. The session is reset once more, and closed if that fails too.
                 self.reset = Reset::Due;
             }
-            b'Z' if !self.commands.is_answered() => return Err(garbled("an end before the reset")),
+            b'Z' if !self.commands.is_answered() => {
+                return Err(protocol_error("ReadyForQuery before the end of the reset"));
+            }
             b'Z' if is_last => self.reset = Reset::Done,
             _ => return Ok(is_last),
         }
@@ -531,22 +540,22 @@ impl Connection {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the protocol allows no other message here")]
-    fn note(&mut self, message: Message) -> Result<(), DriverError> {
+    fn handle_message(&mut self, message: Message) -> Result<(), DriverError> {
         match message {
-            Message::BindComplete => self.batch.part()?.reached = Reached::Bound,
+            Message::BindComplete => self.batch.part()?.progress = Progress::Bound,
             Message::ParameterDescription(_)
             | Message::ParameterStatus(_)
             | Message::NoticeResponse(_)
             | Message::NotificationResponse(_) => {}
-            Message::ParseComplete => self.batch.part()?.reached = Reached::Parsed,
-            Message::NoData => self.batch.part()?.reached = Reached::Described,
+            Message::ParseComplete => self.batch.part()?.progress = Progress::Parsed,
+            Message::NoData => self.batch.part()?.progress = Progress::Described,
             Message::RowDescription(body) => {
-                let columns = row::describe(&body).map_err(|error| garbled(&error.to_string()))?;
+                let columns = row::describe(&body).map_err(|error| protocol_error(&error.to_string()))?;
                 if let Some(simple) = &mut self.batch.simple {
                     simple.columns = columns;
                 } else {
                     let part = self.batch.part()?;
-                    part.reached = Reached::Described;
+                    part.progress = Progress::Described;
                     part.columns = columns.clone();
                     if let Some(prepared) = &mut part.parsing {
                         prepared.describe(columns);
@@ -554,76 +563,81 @@ impl Connection {
                 }
             }
             Message::CloseComplete => {
-                let left = self.batch.closing.checked_sub(1);
-                self.batch.closing = left.ok_or_else(|| garbled("an unexpected CloseComplete"))?;
+                let remaining = self.batch.closing.checked_sub(1);
+                self.batch.closing = remaining.ok_or_else(|| protocol_error("unexpected CloseComplete"))?;
             }
             Message::CommandComplete(_) | Message::EmptyQueryResponse => {
                 if let Some(simple) = &mut self.batch.simple {
-                    simple.is_over = true;
+                    simple.is_complete = true;
                 } else if let Some(rows) = self.finish_part()? {
                     self.batch.outcome.answers.push(rows);
                 }
             }
             Message::ErrorResponse(body) => {
-                let mut error = PgError::from_fields(&body).map_err(|error| garbled(&error.to_string()))?;
-                error.has_run = self.batch.parts.front().is_none_or(|part| part.reached == Reached::Bound);
+                let mut error =
+                    PgError::from_fields(&body).map_err(|error| protocol_error(&error.to_string()))?;
+                error.has_run = self.batch.parts.front().is_none_or(|part| part.progress == Progress::Bound);
                 if error.is_fatal || self.state == State::Idle {
                     return Err(DriverError::Postgres(Box::new(error)));
                 }
-                let may_be_stuck = error.met_changing_catalog();
+                let may_be_stale = error.met_changing_catalog();
                 self.batch.outcome.failure.get_or_insert_with(|| Box::new(error));
-                // The server skips the rest of the batch. What it had parsed by then stays parsed.
+                // The server skips the rest of the batch. Statements it had already parsed remain parsed.
                 if let Some(part) = self.batch.parts.front() {
-                    let stuck = may_be_stuck.then(|| part.key.clone());
+                    let stale_key = may_be_stale.then(|| part.key.clone());
                     drop(self.finish_part()?);
                     self.batch.parts.clear();
-                    // PostgreSQL locks no function it has looked up: one that is replaced while a statement that names it is
-                    // analysed stays in the statement, which fails from then on until something else has it planned anew.
-                    if let Some(stuck) = stuck {
-                        self.statements.forget(&stuck);
+                    // PostgreSQL takes no lock on functions that it looks up. If a function is replaced while a
+                    // statement that uses it is analysed, the statement keeps the old one and fails from then on,
+                    // until something else invalidates its plan.
+                    if let Some(stale_key) = stale_key {
+                        self.statements.forget(&stale_key);
                     }
                 }
             }
-            _ => return Err(garbled("a message that does not belong here")),
+            _ => return Err(protocol_error("unexpected message")),
         }
         Ok(())
     }
 
-    /// The statement in turn is over; its rows, if they are wanted.
+    /// Completes the current statement, and returns its rows if they were requested.
     fn finish_part(&mut self) -> Result<Option<Vec<Row>>, DriverError> {
-        let part = self.batch.parts.pop_front().ok_or_else(|| garbled("an unexpected CommandComplete"))?;
+        let part =
+            self.batch.parts.pop_front().ok_or_else(|| protocol_error("unexpected CommandComplete"))?;
         match part.parsing {
-            Some(prepared) if part.reached >= Reached::Described => self.statements.keep(part.key, prepared),
-            // Its columns are not known: as a statement of no columns it would break the connection when next used.
-            Some(prepared) if part.reached == Reached::Parsed => self.statements.discard(prepared),
+            Some(prepared) if part.progress >= Progress::Described => {
+                self.statements.keep(part.key, prepared)
+            }
+            // Its columns are unknown. Treated as having none, it would break the connection at its next use.
+            Some(prepared) if part.progress == Progress::Parsed => self.statements.discard(prepared),
             Some(_) | None => {}
         }
-        Ok(part.is_wanted.then_some(part.rows))
+        Ok(part.wants_rows.then_some(part.rows))
     }
 }
 
 impl Batch {
-    /// Whether everything in it has been answered, or skipped because of an error.
+    /// Whether every message has been answered, or skipped because of an error.
     fn is_answered(&self) -> bool {
-        let is_over =
-            self.outcome.failure.is_some() || self.simple.as_ref().is_none_or(|simple| simple.is_over);
-        is_over && self.parts.is_empty() && self.closing == 0
+        let is_complete =
+            self.outcome.failure.is_some() || self.simple.as_ref().is_none_or(|simple| simple.is_complete);
+        is_complete && self.parts.is_empty() && self.closing == 0
     }
 
-    /// The statement whose turn it is.
+    /// The statement currently being answered.
     fn part(&mut self) -> Result<&mut Part, DriverError> {
-        self.parts.front_mut().ok_or_else(|| garbled("an answer to no question"))
+        self.parts.front_mut().ok_or_else(|| protocol_error("message received with no request pending"))
     }
 
     fn take_row(&mut self, frame: Bytes) -> Result<(), DriverError> {
-        let wrong = || garbled("a row that does not fit its columns");
+        let wrong = || protocol_error("row does not match its columns");
         if let Some(simple) = &mut self.simple {
             simple.rows.push(Row::read(frame, simple.columns.clone(), true, None).ok_or_else(wrong)?);
             return Ok(());
         }
-        let share = self.intake.add(frame.len());
+        let share = self.reservation.add(frame.len());
         let part = self.part()?;
-        if part.is_wanted {
+        if part.wants_rows {
             let is_text = part.parsing.is_some();
             part.rows.push(Row::read(frame, part.columns.clone(), is_text, share).ok_or_else(wrong)?);
         }
@@ -631,22 +645,22 @@ impl Batch {
     }
 }
 
-/// The error that a message tells of.
-fn error_of(frame: &mut BytesMut) -> Result<Box<PgError>, DriverError> {
-    let message = Message::parse(frame).map_err(|error| garbled(&error.to_string()))?;
-    let Some(Message::ErrorResponse(body)) = message else { return Err(garbled("a short message")) };
-    let error = PgError::from_fields(&body).map_err(|error| garbled(&error.to_string()))?;
+/// Parses an error message.
+fn parse_error(frame: &mut BytesMut) -> Result<Box<PgError>, DriverError> {
+    let message = Message::parse(frame).map_err(|error| protocol_error(&error.to_string()))?;
+    let Some(Message::ErrorResponse(body)) = message else { return Err(protocol_error("truncated message")) };
+    let error = PgError::from_fields(&body).map_err(|error| protocol_error(&error.to_string()))?;
     Ok(Box::new(error))
 }
 
-/// Length of a message with its tag.
+/// Length of a message including its tag.
 fn frame_bytes(header: Header) -> usize {
     usize::try_from(header.len()).unwrap_or(0) + 1
 }
 
-/// The server broke the protocol, or bytes were lost: nothing that follows can be trusted.
-fn garbled(what: &str) -> DriverError {
-    DriverError::Connection(format!("the database sent what cannot be understood: {what}"))
+/// The server violated the protocol, or bytes were lost; the connection cannot be used further.
+fn protocol_error(what: &str) -> DriverError {
+    DriverError::Connection(format!("PostgreSQL protocol error: {what}"))
 }
 
 #[cfg(test)]

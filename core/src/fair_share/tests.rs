@@ -32,7 +32,7 @@ fn poll(acquiring: &mut Acquiring) -> Option<Result<FairPermit, AcquireError>> {
     }
 }
 
-/// Takes as many as the identity may have.
+/// Takes as many permits as the identity may have.
 fn take_all(share: &FairShare, identity: Identity) -> Vec<FairPermit> {
     std::iter::from_fn(|| share.try_acquire(identity)).collect()
 }
@@ -80,7 +80,7 @@ fn holders_of_fewest_permits_are_served_first() {
     let mut served = Vec::new();
     let mut granted = Vec::new();
     for _ in 0..7 {
-        // Identity 1 returns its four permits first, then the oldest of the others are returned.
+        // Identity 1 returns its four permits first; then the oldest permits of the others are returned.
         drop(if held.is_empty() { granted.remove(0) } else { held.remove(0) });
         let index = waiting.iter_mut().position(|(_, acquiring)| match poll(acquiring) {
             Some(permit) => {
@@ -91,7 +91,7 @@ fn holders_of_fewest_permits_are_served_first() {
         });
         served.push(waiting.remove(index.unwrap()).0);
     }
-    // One each for the newcomers, then in turn.
+    // The newcomers get one each; then it alternates.
     assert_eq!(served, [2, 3, 1, 2, 1, 2, 1]);
 }
 
@@ -101,7 +101,7 @@ fn request_for_many_permits_is_not_overtaken() {
     let first = share.try_acquire_many(identity(1), 4).unwrap();
     let mut many = acquire_many(&share, identity(2), 5);
     assert!(poll(&mut many).is_none());
-    // Two permits are free, and the request that waits would never get five if they were taken.
+    // Two permits are free, but taking them would starve the request that waits for five.
     let mut one = acquire(&share, identity(3));
     assert!(poll(&mut one).is_none());
     drop(first);
@@ -109,7 +109,7 @@ fn request_for_many_permits_is_not_overtaken() {
     let one = poll(&mut one).unwrap().unwrap();
     assert_eq!(share.load().free, 0);
     drop((many, one));
-    // When it leaves, those behind it are served.
+    // When it leaves, the requests behind it are served.
     let _first = share.try_acquire_many(identity(1), 4).unwrap();
     let mut many = acquire_many(&share, identity(2), 5);
     let mut one = acquire(&share, identity(3));
@@ -119,7 +119,7 @@ fn request_for_many_permits_is_not_overtaken() {
 }
 
 #[test]
-fn full_queue_refuses_only_its_identity() {
+fn full_queue_rejects_only_its_identity() {
     let share = share(1, true);
     let _held = share.try_acquire(identity(1)).unwrap();
     let mut queued: Vec<Acquiring> = (0..8).map(|_| acquire(&share, identity(1))).collect();
@@ -127,7 +127,7 @@ fn full_queue_refuses_only_its_identity() {
     assert_eq!(poll(&mut acquire(&share, identity(1))).unwrap().unwrap_err(), AcquireError::QueueFull);
     assert!(poll(&mut acquire(&share, identity(2))).is_none());
     queued.pop();
-    assert!(poll(&mut acquire(&share, identity(1))).is_none(), "a place became free");
+    assert!(poll(&mut acquire(&share, identity(1))).is_none(), "a waiting position must have become free");
 }
 
 #[test]
@@ -187,11 +187,11 @@ async fn contended_permits_are_never_lost() {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// So many permits for an identity.
+    /// Requests this many permits for an identity.
     Acquire(u8, usize),
-    /// Polls all that wait.
+    /// Polls all waiters.
     Poll,
-    /// Gives up the waiter at this index, polled since it was served or not.
+    /// Drops the waiter at this index, whether or not it has been served.
     Leave(usize),
     Return(usize),
     Forget(usize),
@@ -209,7 +209,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Waiters that could be served are; counts agree with the permits that exist.
+/// Asserts that every waiter that can be served has been, and that the counts match the permits that exist.
 fn check(share: &FairShare, total: usize) {
     let state = share.shared.lock();
     let held: usize = state.identities.values().map(|usage| usage.held).sum();
@@ -219,12 +219,12 @@ fn check(share: &FairShare, total: usize) {
     for (identity, usage) in &state.identities {
         let queued = state.queue.contains(&(usage.held, usage.turn, *identity));
         assert_eq!(queued, !usage.waiters.is_empty());
-        assert!(usage.held > 0 || queued, "an idle identity is kept");
+        assert!(usage.held > 0 || queued, "an idle identity must be removed");
         assert!(usage.waiters.len() <= share.shared.limits.waiting_per_identity);
     }
     if let Some((held, _, identity)) = state.next_in_queue(&share.shared.limits) {
         let permits = state.identities[&identity].waiters[0].permits;
-        assert!(!may_take(held, permits, state.free, &share.shared.limits), "a wake-up was lost");
+        assert!(!may_take(held, permits, state.free, &share.shared.limits), "a waiter must have been served");
     }
     assert_eq!(
         state.queue.len(),
@@ -234,7 +234,7 @@ fn check(share: &FairShare, total: usize) {
 
 proptest! {
     #[test]
-    fn no_order_of_events_loses_a_permit(
+    fn permits_are_conserved_in_any_order_of_events(
         permits in 0_usize..6,
         keeps_headroom: bool,
         flood_share in proptest::option::of(1_usize..3),
@@ -250,24 +250,24 @@ proptest! {
         let mut last_served = [0_u32; 4];
         for (number, step) in (1_u32..).zip(steps) {
             match step {
-                Step::Acquire(who, permits) => {
-                    let mut acquiring = acquire_many(&share, identity(who), permits);
+                Step::Acquire(client, permits) => {
+                    let mut acquiring = acquire_many(&share, identity(client), permits);
                     match poll(&mut acquiring) {
                         Some(Ok(permit)) => held.push(permit),
                         Some(Err(error)) => prop_assert_eq!(error, AcquireError::QueueFull),
-                        None => waiting.push((who, number, acquiring)),
+                        None => waiting.push((client, number, acquiring)),
                     }
                 }
                 Step::Poll => {
                     let mut left = Vec::new();
-                    for (who, number, mut acquiring) in waiting {
+                    for (client, number, mut acquiring) in waiting {
                         if let Some(permit) = poll(&mut acquiring) {
                             held.push(permit.unwrap());
-                            let last = &mut last_served[usize::from(who)];
+                            let last = &mut last_served[usize::from(client)];
                             prop_assert!(*last < number, "served out of order");
                             *last = number;
                         } else {
-                            left.push((who, number, acquiring));
+                            left.push((client, number, acquiring));
                         }
                     }
                     waiting = left;

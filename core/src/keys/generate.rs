@@ -1,4 +1,4 @@
-//! New keys: signing keys as private JWKs, and opaque API keys.
+//! Generation of signing keys, as private JWKs, and of opaque API keys.
 
 use aws_lc_rs::digest;
 use aws_lc_rs::encoding::{AsBigEndian, AsDer, Pkcs8V1Der};
@@ -12,10 +12,11 @@ use super::jwk::{KeyError, thumbprint};
 use super::stored::ApiKeyKind;
 use crate::random;
 
-/// A new signing key for `algorithm` (`ES256`, `RS256`, `EdDSA` or `HS256`) as a private JWK with `kid` and `key_ops`.
+/// Generates a signing key for `algorithm` (`ES256`, `RS256`, `EdDSA` or `HS256`) as a private JWK with `kid` and
+/// `key_ops`.
 ///
 /// # Errors
-/// Another algorithm, or the library failed to generate a key.
+/// The algorithm is unsupported, or key generation failed.
 pub fn generate(algorithm: &str) -> Result<Value, KeyError> {
     match algorithm {
         "ES256" => generate_es256(),
@@ -23,22 +24,22 @@ pub fn generate(algorithm: &str) -> Result<Value, KeyError> {
         "EdDSA" => generate_ed25519(),
         "HS256" => {
             let secret = URL_SAFE_NO_PAD.encode(random::bytes::<48>());
-            named(json!({ "kty": "oct", "alg": "HS256", "key_ops": ["sign", "verify"], "k": secret }))
+            with_kid(json!({ "kty": "oct", "alg": "HS256", "key_ops": ["sign", "verify"], "k": secret }))
         }
         other => Err(KeyError::Unsupported(other.to_owned())),
     }
 }
 
-/// A new ES256 signing key as a private JWK with `kid` and `key_ops`.
+/// Generates an ES256 signing key as a private JWK with `kid` and `key_ops`.
 ///
 /// # Errors
-/// The library failed to generate a key.
+/// Key generation failed.
 pub fn generate_es256() -> Result<Value, KeyError> {
     let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).map_err(|_unspecified| failed())?;
     let private = pair.private_key().as_be_bytes().map_err(|_unspecified| failed())?;
     let point = pair.public_key().as_ref();
     let (Some(x), Some(y)) = (point.get(1..33), point.get(33..65)) else { return Err(failed()) };
-    named(json!({
+    with_kid(json!({
         "kty": "EC", "crv": "P-256", "alg": "ES256", "key_ops": ["sign", "verify"],
         "x": encode(x), "y": encode(y), "d": encode(private.as_ref()),
     }))
@@ -47,7 +48,7 @@ pub fn generate_es256() -> Result<Value, KeyError> {
 fn generate_ed25519() -> Result<Value, KeyError> {
     let pair = Ed25519KeyPair::generate().map_err(|_unspecified| failed())?;
     let seed = pair.seed().and_then(|seed| seed.as_be_bytes()).map_err(|_unspecified| failed())?;
-    named(json!({
+    with_kid(json!({
         "kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "key_ops": ["sign", "verify"],
         "x": encode(pair.public_key().as_ref()), "d": encode(seed.as_ref()),
     }))
@@ -63,10 +64,10 @@ fn generate_rs256() -> Result<Value, KeyError> {
             members.insert(name.to_owned(), json!(encode(number)));
         }
     }
-    named(key)
+    with_kid(key)
 }
 
-/// The eight numbers of an RSA private key in PKCS #8: the library has no other way to tell them.
+/// Extracts the eight numbers of an RSA private key from PKCS #8, the only form the library exports.
 fn rsa_numbers(pkcs8: &[u8]) -> Option<[&[u8]; 8]> {
     let (info, _) = der_content(pkcs8)?;
     let (_version, rest) = der_content(info)?;
@@ -77,14 +78,14 @@ fn rsa_numbers(pkcs8: &[u8]) -> Option<[&[u8]; 8]> {
     let mut numbers = [&[][..]; 8];
     for number in &mut numbers {
         let (content, after) = der_content(rest)?;
-        // A leading zero keeps the number positive; JWKs have none.
+        // A leading zero keeps a DER integer positive; JWKs omit it.
         *number = content.strip_prefix(&[0]).unwrap_or(content);
         rest = after;
     }
     Some(numbers)
 }
 
-/// The content of the first DER element, and what follows it.
+/// The content of the first DER element, and the bytes after it.
 fn der_content(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (_tag, rest) = bytes.split_first()?;
     let (&length, rest) = rest.split_first()?;
@@ -97,7 +98,7 @@ fn der_content(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-fn named(mut key: Value) -> Result<Value, KeyError> {
+fn with_kid(mut key: Value) -> Result<Value, KeyError> {
     let kid = thumbprint(&key)?;
     if let Some(members) = key.as_object_mut() {
         members.insert("kid".to_owned(), json!(kid));
@@ -110,10 +111,10 @@ fn encode(bytes: &[u8]) -> String {
 }
 
 fn failed() -> KeyError {
-    KeyError::Sign("generating a key failed".to_owned())
+    KeyError::Sign("key generation failed".to_owned())
 }
 
-/// `<prefix><22>_<8>`: 132 random bits and a checksum, by which scanners of leaked secrets know a real one.
+/// Generates `<prefix><22>_<8>`: 132 random bits and a checksum, by which secret scanners recognise a real key.
 #[must_use]
 pub fn opaque_key(kind: ApiKeyKind) -> String {
     const HEX: usize = 4;

@@ -1,8 +1,8 @@
-//! JSON Web Keys to the forms the crypto library wants, and the names (`kid`) keys go by.
+//! Conversion of JSON Web Keys to the forms that the crypto library needs, and the derivation of key ids (`kid`).
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the library's enums are non-exhaustive; kinds we do not know are refused"
+    reason = "the library's enums are non-exhaustive; unknown variants are rejected"
 )]
 
 use aws_lc_rs::hmac;
@@ -15,27 +15,25 @@ use serde_json::{Value, json};
 
 use crate::settings::kinds::LongSecret;
 
-/// Why key material cannot be used. No message holds any part of a key.
+/// Why key material cannot be used. The messages contain no part of a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Not a JWK, or one with parts missing.
+    /// Not a JWK, or parts are missing; contains the reason.
     #[error("a key of jwt.keys is not a valid JWK: {0}")]
     Invalid(String),
-    /// A key type, curve or algorithm we do not have.
-    #[error(
-        "a key of jwt.keys is of a kind that is not supported ({0}); use HS, RS, ES256, ES384 or Ed25519"
-    )]
+    /// The key type, curve or algorithm is unsupported; contains its name.
+    #[error("a key of jwt.keys has an unsupported type ({0}); use HS, RS, ES256, ES384 or Ed25519")]
     Unsupported(String),
     /// More than one key is marked for signing.
-    #[error("several keys of jwt.keys have \"sign\" in key_ops; leave it in exactly one")]
+    #[error("several keys of jwt.keys have \"sign\" in key_ops; exactly one may have it")]
     SeveralSigners,
-    /// A shared secret that can be guessed.
+    /// The shared secret is short enough to be guessed.
     #[error("a JWT secret must have at least 32 bytes")]
     ShortSecret,
-    /// Nothing to sign with.
+    /// No key can sign.
     #[error("no key can sign: set jwt.secret, or give one key of jwt.keys the operation \"sign\"")]
     NoSigner,
-    /// Signing failed.
+    /// Signing failed; contains the reason.
     #[error("signing failed: {0}")]
     Sign(String),
 }
@@ -46,11 +44,11 @@ pub(super) struct ReadKey {
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) decoding: DecodingKey,
     pub(super) signer: Option<(Header, EncodingKey)>,
-    /// For the published set; `None` for symmetric keys.
+    /// The JWK for the published set; `None` for symmetric keys.
     pub(super) public: Option<Value>,
 }
 
-/// Reads one JWK, private or public; private when it is to sign, whatever its `key_ops` say.
+/// Parses a JWK, private or public. If `signs`, it must be private, whatever its `key_ops`.
 pub(super) fn read(source: &Value, signs: bool) -> Result<ReadKey, KeyError> {
     let parsed = parse(source)?;
     let decoding = DecodingKey::from_jwk(&parsed).map_err(|error| KeyError::Invalid(error.to_string()))?;
@@ -77,10 +75,10 @@ fn parse(source: &Value) -> Result<Jwk, KeyError> {
     serde_json::from_value(source.clone()).map_err(|error| KeyError::Invalid(error.to_string()))
 }
 
-/// The name of a key: its own, else its thumbprint.
+/// The key's `kid`, or its thumbprint if it has none.
 ///
 /// # Errors
-/// The key has no name and is not a JWK.
+/// The key has no `kid` and is not a valid JWK.
 pub fn kid_of(source: &Value) -> Result<String, KeyError> {
     match source.get("kid").and_then(Value::as_str) {
         Some(kid) => Ok(kid.to_owned()),
@@ -88,24 +86,24 @@ pub fn kid_of(source: &Value) -> Result<String, KeyError> {
     }
 }
 
-/// Whether a key is meant to sign.
+/// Whether the key's `key_ops` include `sign`.
 #[must_use]
 pub fn signs(source: &Value) -> bool {
     let operations = source.get("key_ops").and_then(Value::as_array);
     operations.is_some_and(|operations| operations.iter().any(|operation| operation == "sign"))
 }
 
-/// What a key signs with, as tokens name it.
+/// The JWS algorithm that the key signs with.
 ///
 /// # Errors
-/// The key cannot be read, or is of a kind that is not supported.
+/// The key is invalid or its type is unsupported.
 pub fn algorithm_of(source: &Value) -> Result<String, KeyError> {
     let algorithms = usable_algorithms(source, &parse(source)?)?;
     let name = algorithms.first().and_then(|algorithm| json!(algorithm).as_str().map(ToOwned::to_owned));
     name.ok_or_else(|| KeyError::Unsupported("alg".to_owned()))
 }
 
-/// The algorithm that the key names, else all that its kind can do.
+/// The key's `alg`, or all algorithms that its type supports.
 fn usable_algorithms(source: &Value, parsed: &Jwk) -> Result<Vec<Algorithm>, KeyError> {
     let possible = algorithms(parsed)?;
     match source.get("alg").and_then(Value::as_str) {
@@ -136,7 +134,7 @@ fn algorithms(key: &Jwk) -> Result<Vec<Algorithm>, KeyError> {
 }
 
 fn encoding_key(source: &Value, algorithm: Algorithm) -> Result<EncodingKey, KeyError> {
-    let invalid = |what: &str| KeyError::Invalid(format!("{what} does not fit its public part"));
+    let invalid = |what: &str| KeyError::Invalid(format!("{what} does not match its public part"));
     match algorithm {
         Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512 => {
             Ok(EncodingKey::from_secret(&bytes(source, "k")?))
@@ -184,7 +182,7 @@ fn bytes(source: &Value, member: &str) -> Result<Vec<u8>, KeyError> {
         .map_err(|_| KeyError::Invalid(format!("\"{member}\" is not base64url")))
 }
 
-/// An unsigned big-endian number as a DER INTEGER.
+/// Encodes an unsigned big-endian number as a DER INTEGER.
 fn der_integer(number: &[u8]) -> Vec<u8> {
     let significant: Vec<u8> = number.iter().copied().skip_while(|byte| *byte == 0).collect();
     let mut content = Vec::with_capacity(significant.len() + 1);
@@ -232,10 +230,11 @@ fn public_part(source: &Value, kid: &str, algorithm: Option<Algorithm>) -> Optio
     Some(Value::Object(public))
 }
 
-/// The RFC 7638 thumbprint (SHA-256, base64url) of a key: its name when configuration gives none.
+/// The RFC 7638 thumbprint (SHA-256, base64url) of a key, used as its `kid` if it has none. For a shared secret see
+/// [`secret_kid`].
 ///
 /// # Errors
-/// Not a JWK.
+/// The key is not a valid JWK.
 pub fn thumbprint(source: &Value) -> Result<String, KeyError> {
     let parsed = parse(source)?;
     if let AlgorithmParameters::OctetKey(_) = parsed.algorithm {
@@ -244,15 +243,15 @@ pub fn thumbprint(source: &Value) -> Result<String, KeyError> {
     parsed.thumbprint(ThumbprintHash::SHA256).map_err(|error| KeyError::Invalid(error.to_string()))
 }
 
-/// The name of a shared secret: the first 16 bytes of `HMAC-SHA256(secret, "kid")`, base64url. A thumbprint would
-/// help guessing the secret (DESIGN §12).
+/// The `kid` of a shared secret: the first 16 bytes of `HMAC-SHA256(secret, "kid")`, base64url. A thumbprint would
+/// help an attacker guess the secret (DESIGN §12).
 #[must_use]
 pub fn secret_kid(secret: &[u8]) -> String {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), b"kid");
     URL_SAFE_NO_PAD.encode(tag.as_ref().get(..16).unwrap_or_default())
 }
 
-/// HS/RS 256, 384, 512, ES256, ES384 and Ed25519 (DESIGN §12, "one verifier").
+/// The supported algorithms: HS and RS with 256, 384 and 512, ES256, ES384 and Ed25519 (DESIGN §12, "one verifier").
 pub(super) fn accepted_algorithm(name: &str) -> Option<Algorithm> {
     const ACCEPTED: [(&str, Algorithm); 9] = [
         ("HS256", Algorithm::HS256),

@@ -1,5 +1,5 @@
-//! Configured keys: what PostgREST calls `jwt-secret` (one text that may be a plain secret, a base64 one, a JWK or a JWK
-//! set), and lists of JWKs.
+//! Parsing of configured keys: PostgREST's `jwt-secret`, a text that may be a plain secret, a base64 secret, a JWK or
+//! a JWK set; and lists of JWKs.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -10,11 +10,11 @@ use super::{ApiKeys, KeyError, KeyMaterial, Keys};
 use crate::settings::kinds::LongSecret;
 
 impl KeyMaterial {
-    /// Keys that only verify, each token by the key that it names (rest.md §3.15).
+    /// Parses keys that only verify; a token with a `kid` is verified by the key of that name only (rest.md §3.15).
     ///
     /// # Errors
-    /// The secret is too short or not base64, or a key is of a kind that we do not have.
-    pub fn of_jwt_secret(text: &str, is_base64: bool) -> Result<Self, KeyError> {
+    /// The secret is too short or not base64, or a key's type is unsupported.
+    pub fn from_jwt_secret(text: &str, is_base64: bool) -> Result<Self, KeyError> {
         let material = match jwks(text) {
             Some(jwks) => verifying(jwks, None),
             None => {
@@ -35,7 +35,7 @@ fn verifying(jwks: Vec<Value>, secret: Option<SecretSlice<u8>>) -> KeyMaterial {
     KeyMaterial { jwks, secret, secret_kid: None, strict_kid: true, rotates: false, api_keys }
 }
 
-/// Reads `jwt.keys`: an array of JWKs, or a JWK set. The message never holds a part of a key.
+/// Parses `jwt.keys`: an array of JWKs, or a JWK set. The error contains no part of a key.
 ///
 /// # Errors
 /// What is wrong, to follow `jwt.keys`.
@@ -50,7 +50,7 @@ pub fn read_jwks(json: &str) -> Result<Vec<Value>, String> {
     Ok(jwks)
 }
 
-/// The keys of a set, or the one key; `None` is a secret.
+/// The keys of a JWK set, or the single JWK; `None` if the text is a secret.
 fn jwks(text: &str) -> Option<Vec<Value>> {
     let Ok(Value::Object(mut members)) = serde_json::from_str(text) else { return None };
     match members.remove("keys") {
@@ -59,10 +59,10 @@ fn jwks(text: &str) -> Option<Vec<Value>> {
     }
 }
 
-/// The bytes of a base64 secret; both alphabets, with and without padding, as PostgREST takes them.
+/// Decodes a base64 secret in either alphabet, with or without padding, as PostgREST does.
 ///
 /// # Errors
-/// It is not base64.
+/// The text is not base64.
 pub fn decode_secret(text: &str) -> Result<Vec<u8>, KeyError> {
     let text = text.trim().replace('-', "+").replace('_', "/").replace('.', "=");
     let decoded = STANDARD_NO_PAD.decode(text.trim_end_matches('='));
@@ -76,17 +76,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_text_of_four_kinds() {
+    fn jwt_secret_accepts_all_four_notations() {
         let plain = "a secret of at least thirty-two bytes";
         let bytes = |text: &str, is_base64| {
-            let material = KeyMaterial::of_jwt_secret(text, is_base64).unwrap();
+            let material = KeyMaterial::from_jwt_secret(text, is_base64).unwrap();
             secrecy::ExposeSecret::expose_secret(&material.secret.unwrap()).to_vec()
         };
         assert_eq!(bytes(plain, false), plain.as_bytes());
         assert_eq!(bytes("YSBzZWNyZXQgb2YgYXQgbGVhc3QgdGhpcnR5LXR3byBieXRlcw", true), plain.as_bytes());
         let key = r#"{"kty":"oct","k":"YSBzZWNyZXQgb2YgYXQgbGVhc3QgdGhpcnR5LXR3byBieXRlcw"}"#;
         for text in [key.to_owned(), format!(r#"{{"keys":[{key},{key}]}}"#)] {
-            let material = KeyMaterial::of_jwt_secret(&text, false).unwrap();
+            let material = KeyMaterial::from_jwt_secret(&text, false).unwrap();
             assert!(material.secret.is_none() && !material.jwks.is_empty());
         }
         for (wrong, is_base64) in [
@@ -96,12 +96,12 @@ mod tests {
             (r#"{"kty":"oct","k":""}"#, false),
             (r#"{"keys":[{"kty":"oct","k":"c2hvcnQ"}]}"#, false),
         ] {
-            assert!(KeyMaterial::of_jwt_secret(wrong, is_base64).is_err(), "{wrong}");
+            assert!(KeyMaterial::from_jwt_secret(wrong, is_base64).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn a_jwk_set_is_read_in_both_forms_and_refused_without_quoting_it() {
+    fn jwks_errors_contain_no_key_material() {
         let key = crate::keys::generate_es256().unwrap();
         assert_eq!(read_jwks(&json!([key]).to_string()).unwrap().len(), 1);
         assert_eq!(read_jwks(&json!({ "keys": [key] }).to_string()).unwrap().len(), 1);

@@ -1,5 +1,5 @@
-//! The keys in force at one moment: what verifies, what signs, which API keys are known. A change makes a new ring,
-//! with an empty memory of verified tokens: what a revoked key signed must not live on in it.
+//! The keys in force at one moment: which keys verify, which one signs, which API keys are accepted. Every change
+//! builds a new ring with an empty token cache, so that no token signed by a revoked key survives in it.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -23,13 +23,13 @@ use super::{ApiKey, ApiKeys, KeyMaterial, TEN_YEARS, TokenError};
 use crate::claims::Claims;
 use crate::random::constant_time_eq;
 
-/// Verified tokens kept: a table of this many entries of at most [`CACHED_TOKEN_BYTES`] each.
+/// Capacity of the cache of verified tokens, each of at most [`CACHED_TOKEN_BYTES`].
 const CACHED_TOKENS: NonZeroUsize = match NonZeroUsize::new(1000) {
     Some(size) => size,
     None => NonZeroUsize::MIN,
 };
 const CACHED_TOKEN_BYTES: usize = 4096;
-/// No API key is longer; more is not hashed.
+/// No API key is longer; longer ones are not hashed.
 const LONGEST_API_KEY: usize = 256;
 
 struct VerifyingKey {
@@ -50,39 +50,39 @@ impl Signer {
     }
 }
 
-/// An API key that requests may bring.
+/// An accepted API key.
 struct KnownKey {
-    /// `None` for a key of the material, whose use is not recorded.
+    /// `None` for a configured key, whose use is not recorded.
     id: Option<Uuid>,
     kind: ApiKeyKind,
-    /// `Bearer ` and the token it stands for.
+    /// `Bearer ` and the token that the key stands for.
     authorization: HeaderValue,
-    /// Seconds since 1970.
+    /// Seconds since the Unix epoch.
     expires_at: Option<i64>,
-    /// Seconds since 1970 of the last request since the uses were last taken; 0 = none.
+    /// Time of the last use, in seconds since the Unix epoch; 0 if unused since [`Ring::take_uses`].
     last_used: AtomicI64,
 }
 
 pub(super) struct Ring {
     verifying: Vec<VerifyingKey>,
-    /// Position of the shared secret in `verifying`.
+    /// Index of the shared secret in `verifying`.
     secret: Option<usize>,
     signer: Option<Signer>,
-    /// The shared secret, while it is not revoked.
+    /// Signs with the shared secret, unless it is revoked.
     secret_signer: Option<Signer>,
     strict_kid: bool,
     jwks: Value,
-    /// By SHA-256: the timing of a look-up tells an attacker something about a digest, which the attacker cannot choose.
+    /// API keys by SHA-256 digest: look-ups may leak timing about a digest, but an attacker cannot choose digests.
     known: HashMap<Vec<u8>, Arc<KnownKey>>,
-    /// The default keys, which most requests bring: comparing is cheaper than hashing.
+    /// The default keys, which most requests use: comparing is cheaper than hashing.
     usual: Vec<(SecretString, Arc<KnownKey>)>,
     defaults: Arc<ApiKeys>,
-    /// Held for a look-up or an insert only.
+    /// Locked for a single look-up or insertion.
     verified: Mutex<LruCache<Box<str>, Arc<Claims>>>,
 }
 
 impl Ring {
-    /// `now` (seconds since 1970) dates the tokens that API keys stand for, where new ones are needed.
+    /// Builds a ring. `now` (seconds since the Unix epoch) is the issue time of tokens created for API keys.
     pub(super) fn build(material: &KeyMaterial, stored: &StoredKeys, now: i64) -> Result<Self, KeyError> {
         let mut ring = Self {
             verifying: Vec::new(),
@@ -101,14 +101,14 @@ impl Ring {
         Ok(ring)
     }
 
-    /// A row's status overrides the key's `key_ops`; when a row is in use, no other key signs.
+    /// Adds the signing keys. A row's status overrides the key's `key_ops`; if a row is in use, no other key signs.
     fn add_signing_keys(
         &mut self,
         material: &KeyMaterial,
         rows: &[StoredSigningKey],
     ) -> Result<(), KeyError> {
         let status = |kid: &str| rows.iter().find(|row| row.kid == kid).map(|row| row.status);
-        // One that cannot be opened replaces nothing: a key must remain that signs.
+        // A row that cannot be unsealed replaces nothing: some key must be able to sign.
         let is_replaced = rows.iter().any(|row| row.status == KeyStatus::InUse && row.jwk.is_some());
         let mut public = Vec::new();
         let mut own = Vec::new();
@@ -137,7 +137,7 @@ impl Ring {
                     },
                     key: jsonwebtoken::EncodingKey::from_secret(secret.expose_secret()),
                 });
-                // Under `--only rest` a plain secret has no name, so that a token with a `kid` does not fit it.
+                // Under `--only rest` a plain secret has no `kid`, so that it does not match a token with one.
                 self.add(&secret, !material.strict_kid, signs)?;
             }
         }
@@ -147,7 +147,7 @@ impl Ring {
                 Some(source) => public.extend(self.add(source, true, row.status == KeyStatus::InUse)?),
                 None => tracing::warn!(
                     kid = row.kid,
-                    "a signing key of the database was sealed under another server.master_key and is left out"
+                    "ignoring a signing key of the database: it was sealed with another server.master_key"
                 ),
             }
         }
@@ -155,7 +155,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Adds one key; its public part, when it may be published.
+    /// Adds one key; returns its public part if it may be published.
     fn add(&mut self, source: &Value, is_named: bool, signs: bool) -> Result<Option<Value>, KeyError> {
         let key = jwk::read(source, signs)?;
         if let Some((header, key)) = key.signer
@@ -191,7 +191,7 @@ impl Ring {
         ] {
             if let (false, Some(bearer)) = (key.is_empty(), bearers.get(kind.role())) {
                 let known = KnownKey::new(None, kind, bearer, None)?;
-                self.known.insert(hash_of(key), Arc::new(known));
+                self.known.insert(key_hash(key), Arc::new(known));
             }
         }
         for row in rows {
@@ -209,8 +209,8 @@ impl Ring {
             }
         }
         let default_of = |kind: ApiKeyKind, own: &str| {
-            // One that is about to end has been replaced.
-            if self.known.get(&hash_of(own)).is_some_and(|known| known.expires_at.is_none()) {
+            // A key with an expiry date has been replaced.
+            if self.known.get(&key_hash(own)).is_some_and(|known| known.expires_at.is_none()) {
                 return own.to_owned();
             }
             newest_default(rows, kind, now).unwrap_or_default()
@@ -218,7 +218,7 @@ impl Ring {
         let publishable = default_of(ApiKeyKind::Publishable, &own.publishable);
         let secret = default_of(ApiKeyKind::Secret, own.secret.expose_secret());
         for key in [&publishable, &secret] {
-            if let Some(known) = self.known.get(&hash_of(key)) {
+            if let Some(known) = self.known.get(&key_hash(key)) {
                 self.usual.push((SecretString::from(key.as_str()), Arc::clone(known)));
             }
         }
@@ -226,9 +226,9 @@ impl Ring {
         Ok(())
     }
 
-    /// The legacy key of a role while it holds, else a token of our own: the secret may have been revoked.
+    /// The legacy key of a role while it is valid; else a new token, since the secret may have been revoked.
     fn bearer_or_new(&self, role: &str, legacy: &str, now: i64) -> Result<String, KeyError> {
-        // Before anything is stored the material's own key counts.
+        // Until the database has been read, the configured key is used.
         if legacy.is_empty() || now == 0 || self.verify(legacy).is_ok() {
             return Ok(legacy.to_owned());
         }
@@ -239,8 +239,8 @@ impl Ring {
         self.sign(&json!({ "iss": "supabase", "role": role, "iat": now, "exp": now + TEN_YEARS }))
     }
 
-    /// Verified tokens that are remembered, and how many may be.
-    pub(super) fn remembered(&self) -> (usize, usize) {
+    /// The number of cached tokens, and the capacity of the cache.
+    pub(super) fn cache_usage(&self) -> (usize, usize) {
         let verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
         (verified.len(), verified.cap().get())
     }
@@ -249,7 +249,7 @@ impl Ring {
         if let Some(claims) = self.verified.lock().unwrap_or_else(PoisonError::into_inner).get(token) {
             return Ok(Arc::clone(claims));
         }
-        let claims = Arc::new(self.verify_anew(token)?);
+        let claims = Arc::new(self.verify_uncached(token)?);
         if token.len() <= CACHED_TOKEN_BYTES {
             self.verified
                 .lock()
@@ -259,12 +259,12 @@ impl Ring {
         Ok(claims)
     }
 
-    fn verify_anew(&self, token: &str) -> Result<Claims, TokenError> {
+    fn verify_uncached(&self, token: &str) -> Result<Claims, TokenError> {
         if token.is_empty() {
             return Err(TokenError::Empty);
         }
         let parts: Vec<&str> = token.split('.').collect();
-        // Encrypted tokens have five parts; the header tells.
+        // Encrypted tokens have five parts, but are recognised by their header.
         let header = parts.first().copied().and_then(decode_object);
         if header.as_ref().is_some_and(|header| header.contains_key("enc")) {
             return Err(TokenError::Encrypted);
@@ -336,19 +336,19 @@ impl Ring {
         Arc::clone(&self.defaults)
     }
 
-    /// The opaque key or the legacy one, as [`super::Keys::api_key`] has it.
+    /// Resolves an opaque or legacy key; see [`super::Keys::api_key`].
     pub(super) fn api_key(&self, key: &str, now: i64) -> Option<ApiKey> {
-        // What all opaque keys start with; a token never does.
+        // All opaque keys start with this; no token does.
         if key.starts_with("sb_") {
-            let known = self.opaque_key(key).filter(|known| known.is_good(now))?;
+            let known = self.opaque_key(key).filter(|known| known.is_valid_at(now))?;
             known.last_used.store(now, Ordering::Relaxed);
             let is_secret = known.kind == ApiKeyKind::Secret;
             return Some(ApiKey { kind: known.kind, is_secret, authorization: known.authorization.clone() });
         }
         let claims = self.verify(key).ok()?;
-        // A user whose account has that role is a person, who may sit at a browser.
+        // A user whose account has that role is a person, who may be using a browser.
         let is_secret = claims.role()? == ApiKeyKind::Secret.role() && claims.sub().is_none();
-        #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are exact in an f64")]
+        #[expect(clippy::cast_precision_loss, reason = "Unix times are exact in an f64")]
         let expired = claims.seconds("exp").ok()?.is_some_and(|exp| exp <= now as f64);
         let authorization = authorization(key).ok()?;
         (!expired).then_some(ApiKey { kind: ApiKeyKind::Legacy, is_secret, authorization })
@@ -361,10 +361,10 @@ impl Ring {
         if let Some((_, known)) = self.usual.iter().find(is) {
             return Some(known);
         }
-        (key.len() <= LONGEST_API_KEY).then(|| self.known.get(&hash_of(key))).flatten().map(Arc::as_ref)
+        (key.len() <= LONGEST_API_KEY).then(|| self.known.get(&key_hash(key))).flatten().map(Arc::as_ref)
     }
 
-    /// Keys of the database that were used since the last call, and when: seconds since 1970.
+    /// Ids of database keys used since the last call, with the time of last use in seconds since the Unix epoch.
     pub(super) fn take_uses(&self) -> Vec<(Uuid, i64)> {
         let used = |known: &Arc<KnownKey>| Some((known.id?, known.last_used.swap(0, Ordering::Relaxed)));
         self.known.values().filter_map(used).filter(|(_, at)| *at > 0).collect()
@@ -382,19 +382,20 @@ impl KnownKey {
         Ok(Self { id, kind, authorization, expires_at, last_used: AtomicI64::new(0) })
     }
 
-    fn is_good(&self, now: i64) -> bool {
+    fn is_valid_at(&self, now: i64) -> bool {
         self.expires_at.is_none_or(|expires_at| now < expires_at)
     }
 }
 
 fn authorization(bearer: &str) -> Result<HeaderValue, KeyError> {
-    let mut value = HeaderValue::from_str(&format!("Bearer {bearer}"))
-        .map_err(|_invalid| KeyError::Invalid("a bearer holds characters that no header may".to_owned()))?;
+    let mut value = HeaderValue::from_str(&format!("Bearer {bearer}")).map_err(|_invalid| {
+        KeyError::Invalid("a bearer token contains characters that are invalid in a header".to_owned())
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// What stands in for a default key that was revoked: the newest of that name, else the newest of its kind and role.
+/// The replacement for a revoked default key: the newest key of that name, else the newest of its kind and role.
 fn newest_default(rows: &[StoredApiKey], kind: ApiKeyKind, now: i64) -> Option<String> {
     let usable = |row: &&StoredApiKey| {
         row.kind == kind
@@ -409,8 +410,8 @@ fn newest_default(rows: &[StoredApiKey], kind: ApiKeyKind, now: i64) -> Option<S
     newest.key.as_ref().map(|key| key.expose_secret().to_owned())
 }
 
-/// SHA-256 of a key: how rows are found.
-pub(super) fn hash_of(key: &str) -> Vec<u8> {
+/// SHA-256 of a key, by which rows are looked up.
+pub(super) fn key_hash(key: &str) -> Vec<u8> {
     digest(&SHA256, key.as_bytes()).as_ref().to_vec()
 }
 

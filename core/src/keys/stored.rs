@@ -1,5 +1,6 @@
-//! What of the keys is in the database: API keys made after the first start, and signing keys with their life
-//! (docs/decisions/0012). `basalt_pg::key_store` reads and writes the rows; [`super::ring`] makes of them what requests see.
+//! The keys in the database: API keys created after the first start, and signing keys with their status
+//! (docs/decisions/0012). `basalt_pg::key_store` reads and writes the rows; [`super::ring`] builds the keys in force
+//! from them.
 
 use std::fmt::Write as _;
 
@@ -12,25 +13,25 @@ use uuid::Uuid;
 use super::KeyMaterial;
 use super::generate::opaque_key;
 use super::jwk::{self, KeyError};
-use super::ring::hash_of;
+use super::ring::key_hash;
 use crate::random;
 
-/// The name of the keys that a project starts with, and of those that take their place.
+/// Name of the keys that a project starts with, and of their replacements.
 pub const DEFAULT_NAME: &str = "default";
 
-/// What an API key is.
+/// The kind of an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiKeyKind {
-    /// `sb_publishable_…`: may be public.
+    /// `sb_publishable_…`: may be published.
     Publishable,
-    /// `sb_secret_…`: for servers.
+    /// `sb_secret_…`: for servers only.
     Secret,
-    /// A JWT that is itself the bearer.
+    /// A JWT that is used as the bearer token itself.
     Legacy,
 }
 
 impl ApiKeyKind {
-    /// The word for it.
+    /// The kind's name, as stored in the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -40,13 +41,13 @@ impl ApiKeyKind {
         }
     }
 
-    /// The kind of this name, of those that the database keeps.
+    /// Parses a kind that the database may contain: not `legacy`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Publishable, Self::Secret].into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// What its keys start with.
+    /// Prefix of the kind's keys.
     #[must_use]
     pub const fn prefix(self) -> &'static str {
         match self {
@@ -56,7 +57,7 @@ impl ApiKeyKind {
         }
     }
 
-    /// The role it stands for unless its row names another.
+    /// The role of requests with such a key, unless its row names another.
     #[must_use]
     pub const fn role(self) -> &'static str {
         match self {
@@ -66,23 +67,23 @@ impl ApiKeyKind {
     }
 }
 
-/// Where a signing key is in its life; those that matter more come first.
+/// Status of a signing key, in the order in which keys are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyStatus {
-    /// Signs.
+    /// Signs tokens.
     InUse,
-    /// Published, so that verifiers know it before it signs.
+    /// Published, so that verifiers know the key before it signs.
     Standby,
-    /// Signs no more; what it signed still holds.
+    /// No longer signs; its tokens are still valid.
     PreviouslyUsed,
-    /// What it signed is refused.
+    /// Its tokens are rejected.
     Revoked,
 }
 
 impl KeyStatus {
     const ALL: [Self; 4] = [Self::Standby, Self::InUse, Self::PreviouslyUsed, Self::Revoked];
 
-    /// The word for it, as the database has it.
+    /// The status's name, as stored in the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -93,25 +94,25 @@ impl KeyStatus {
         }
     }
 
-    /// The status of this name.
+    /// Parses a status's name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == name)
     }
 }
 
-/// A key to make.
+/// Parameters of a new API key.
 #[derive(Debug, Clone)]
 pub struct NewApiKey {
     /// Publishable or secret.
     pub kind: ApiKeyKind,
-    /// Its name, unique among the active keys of a kind.
+    /// Name, unique among the active keys of a kind.
     pub name: String,
-    /// What it is for.
+    /// What the key is used for.
     pub description: String,
-    /// The role that its requests have.
+    /// Role of requests with this key.
     pub role: String,
-    /// From when on it is refused.
+    /// When the key becomes invalid.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -122,43 +123,43 @@ pub struct StoredApiKey {
     pub id: Uuid,
     /// Publishable or secret.
     pub kind: ApiKeyKind,
-    /// Its name.
+    /// Name of the key.
     pub name: String,
-    /// What it is for.
+    /// What the key is used for.
     pub description: String,
-    /// The role that its requests have.
+    /// Role of requests with this key.
     pub role: String,
-    /// SHA-256 of the whole key.
+    /// SHA-256 of the complete key.
     pub hash: Vec<u8>,
-    /// The key; `None` when it was sealed under another master key.
+    /// The key; `None` if it was sealed with another master key.
     pub key: Option<SecretString>,
-    /// When it was made.
+    /// When the key was created.
     pub created_at: Timestamp,
-    /// From when on it is refused, in whole seconds.
+    /// When the key becomes invalid, with second precision.
     pub expires_at: Option<Timestamp>,
-    /// When a request last brought it, to about a minute.
+    /// When the key was last used, to about a minute.
     pub last_used_at: Option<Timestamp>,
-    /// When it was revoked.
+    /// When the key was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
 impl StoredApiKey {
-    /// Whether requests may bring it at `now`.
+    /// Whether the key is accepted at `now`.
     #[must_use]
     pub fn is_active(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|expires_at| now < expires_at)
     }
 
-    /// A key of the material as if it had a row, for listing and revoking it.
+    /// Wraps a configured key as if it had a row, for listing and revoking it.
     #[must_use]
-    pub fn of_material(kind: ApiKeyKind, key: &SecretString, made_at: Timestamp) -> Self {
+    pub fn from_material(kind: ApiKeyKind, key: &SecretString, made_at: Timestamp) -> Self {
         Self {
             id: random::uuid(),
             kind,
             name: DEFAULT_NAME.to_owned(),
             description: String::new(),
             role: kind.role().to_owned(),
-            hash: hash_of(key.expose_secret()),
+            hash: key_hash(key.expose_secret()),
             key: Some(key.clone()),
             created_at: made_at,
             expires_at: None,
@@ -167,9 +168,9 @@ impl StoredApiKey {
         }
     }
 
-    /// A new key as it goes into its row.
+    /// Generates a new key.
     #[must_use]
-    pub fn made(new: &NewApiKey, now: Timestamp) -> Self {
+    pub fn generate(new: &NewApiKey, now: Timestamp) -> Self {
         let key = opaque_key(new.kind);
         Self {
             id: random::uuid(),
@@ -177,7 +178,7 @@ impl StoredApiKey {
             name: new.name.clone(),
             description: new.description.clone(),
             role: new.role.clone(),
-            hash: hash_of(&key),
+            hash: key_hash(&key),
             key: Some(key.into()),
             created_at: now,
             expires_at: new.expires_at,
@@ -187,34 +188,34 @@ impl StoredApiKey {
     }
 }
 
-/// A row of `basalt.signing_keys`. No `Debug`, so that no log can show the key.
+/// A row of `basalt.signing_keys`. Not `Debug`, so that no log can contain the key.
 #[derive(Clone)]
 pub struct StoredSigningKey {
-    /// Its name in tokens.
+    /// Key id in tokens.
     pub kid: String,
     /// `ES256`, `RS256`, `EdDSA` or `HS256`.
     pub algorithm: String,
-    /// Where it is in its life.
+    /// Status of the key.
     pub status: KeyStatus,
-    /// The private JWK; `None` when it was sealed under another master key.
+    /// The private JWK; `None` if it was sealed with another master key.
     pub jwk: Option<Value>,
-    /// When it was made, or met for the first time.
+    /// When the key was created, or first seen.
     pub created_at: Timestamp,
-    /// When its status last changed.
+    /// When the status last changed.
     pub updated_at: Timestamp,
 }
 
-/// Everything the database keeps.
+/// All keys in the database.
 #[derive(Clone, Default)]
 pub struct StoredKeys {
-    /// Revoked ones included: one of them may be a key of the material.
+    /// Includes revoked keys, because one of them may be a configured key.
     pub api: Vec<StoredApiKey>,
-    /// Revoked ones included, likewise.
+    /// Includes revoked keys, for the same reason.
     pub signing: Vec<StoredSigningKey>,
 }
 
 impl StoredKeys {
-    /// Differs when anything differs that matters to a request.
+    /// A digest that changes whenever anything relevant to requests changes.
     #[must_use]
     pub fn version(&self) -> Vec<u8> {
         let mut text = String::new();
@@ -237,26 +238,26 @@ impl StoredKeys {
     }
 }
 
-/// A signing key as it is listed.
+/// A signing key, as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningKeyInfo {
-    /// Its name in tokens.
+    /// Key id in tokens.
     pub kid: String,
-    /// What it signs with.
+    /// The algorithm it signs with.
     pub algorithm: String,
-    /// Where it is in its life.
+    /// Status of the key.
     pub status: KeyStatus,
-    /// When it was made; `None` when it is configured or kept in the state folder.
+    /// When the key was created; `None` if it is configured or kept in the state folder.
     pub created_at: Option<Timestamp>,
-    /// When its status last changed, likewise.
+    /// When the status last changed; `None` as for `created_at`.
     pub updated_at: Option<Timestamp>,
 }
 
 impl KeyMaterial {
-    /// The keys of the material with their `kid` and whether they sign: JWKs, then the secret as one.
+    /// The configured keys with their `kid` and whether they sign: the JWKs, then the secret.
     ///
     /// # Errors
-    /// A key cannot be read.
+    /// A key is invalid.
     pub fn own_keys(&self) -> Result<Vec<(String, Value, bool)>, KeyError> {
         let mut keys = Vec::new();
         for source in self.signing_jwks() {
@@ -270,10 +271,10 @@ impl KeyMaterial {
         Ok(keys)
     }
 
-    /// Every signing key there is, the one in use first.
+    /// All signing keys, the one in use first.
     ///
     /// # Errors
-    /// A key cannot be read.
+    /// A key is invalid.
     pub fn signing_keys(&self, stored: &StoredKeys) -> Result<Vec<SigningKeyInfo>, KeyError> {
         let rows: &[StoredSigningKey] = if self.rotates { &stored.signing } else { &[] };
         let is_replaced = rows.iter().any(|row| row.status == KeyStatus::InUse);

@@ -23,7 +23,7 @@ fn material(jwks: Vec<Value>) -> KeyMaterial {
     }
 }
 
-/// The header of a token, read without any check.
+/// Decodes the header of a token without verifying it.
 fn peek_header(token: &str) -> Value {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap()).unwrap()).unwrap()
 }
@@ -39,14 +39,14 @@ fn unsigned(header: &Value, claims: &str) -> String {
 }
 
 #[test]
-fn a_generated_es256_key_signs_what_it_verifies() {
+fn an_es256_key_verifies_its_own_signature() {
     let keys = Keys::new(material(vec![generate_es256().unwrap()])).unwrap();
     let token = keys.sign(&json!({ "sub": "a", "role": "authenticated" })).unwrap();
     assert_eq!(peek_header(&token)["alg"], "ES256");
     assert_eq!(peek_header(&token)["kid"], keys.jwks()["keys"][0]["kid"]);
     let claims = keys.verify(&token).unwrap();
     assert_eq!((claims.sub(), claims.role()), (Some("a"), Some("authenticated")));
-    assert!(keys.jwks()["keys"][0].get("d").is_none(), "the published set holds no private part");
+    assert!(keys.jwks()["keys"][0].get("d").is_none(), "the published set must contain no private part");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn unknown_kid_falls_back_to_the_secret_except_when_strict() {
 }
 
 #[test]
-fn broken_tokens_are_refused_by_what_is_wrong_first() {
+fn broken_tokens_are_rejected_for_the_first_error() {
     let keys = Keys::new(material(Vec::new())).unwrap();
     assert_eq!(keys.verify(""), Err(TokenError::Empty));
     assert_eq!(keys.verify("a.b"), Err(TokenError::Parts(2)));
@@ -82,7 +82,7 @@ fn broken_tokens_are_refused_by_what_is_wrong_first() {
         keys.verify(&unsigned(&json!({ "alg": "A256KW", "enc": "A" }), "{}")),
         Err(TokenError::Encrypted)
     );
-    // As they really are: header, key, vector, text and tag.
+    // A complete JWE: header, key, IV, ciphertext and tag.
     let jwe = unsigned(&json!({ "alg": "RSA-OAEP", "enc": "A256GCM" }), "{}") + ".vector.tag";
     assert_eq!(keys.verify(&jwe), Err(TokenError::Encrypted));
     assert_eq!(keys.verify("a.b.c.d.e"), Err(TokenError::Parts(5)));
@@ -101,15 +101,19 @@ fn a_public_key_cannot_be_used_as_an_hmac_secret() {
 }
 
 #[test]
-fn api_keys_are_told_apart() {
+fn api_keys_are_recognised_by_kind() {
     let keys = Keys::new(material(Vec::new())).unwrap();
     let kind = |key: &str, now| keys.api_key(key, now).map(|key| key.kind);
     assert_eq!(kind("sb_publishable_x", 0), Some(ApiKeyKind::Publishable));
     assert_eq!(kind("sb_secret_y", 0), Some(ApiKeyKind::Secret));
     let legacy = legacy_key(&secret(), None, "anon", 1_000).unwrap();
     assert_eq!(kind(&legacy, 2_000), Some(ApiKeyKind::Legacy));
-    assert_eq!(kind(&legacy, 1_000_000_000), None, "an expired key is no key");
-    assert_eq!(kind(&hs256(SECRET, None, &json!({ "sub": "a" })), 0), None, "a key has a role");
+    assert_eq!(kind(&legacy, 1_000_000_000), None, "an expired key must be rejected");
+    assert_eq!(
+        kind(&hs256(SECRET, None, &json!({ "sub": "a" })), 0),
+        None,
+        "a key without a role must be rejected"
+    );
     assert_eq!(kind("", 0), None);
 }
 
@@ -120,7 +124,7 @@ fn two_signers_are_an_error() {
 }
 
 #[test]
-fn every_algorithm_generates_a_key_that_signs_what_it_verifies() {
+fn keys_of_every_algorithm_verify_their_own_signatures() {
     for algorithm in ["ES256", "RS256", "EdDSA", "HS256"] {
         let key = generate(algorithm).unwrap();
         let material = KeyMaterial { secret: None, ..material(vec![key.clone()]) };
@@ -133,7 +137,7 @@ fn every_algorithm_generates_a_key_that_signs_what_it_verifies() {
         let published = keys.jwks();
         let published = published["keys"].as_array().unwrap();
         if algorithm == "HS256" {
-            assert!(published.is_empty(), "a symmetric key is never published");
+            assert!(published.is_empty(), "a symmetric key must not be published");
         } else {
             assert_eq!((&published[0]["kid"], &published[0]["use"]), (&key["kid"], &json!("sig")));
             for private in ["d", "p", "q", "dp", "dq", "qi", "k"] {
@@ -174,7 +178,7 @@ fn published(keys: &Keys) -> Vec<String> {
 }
 
 #[test]
-fn a_signing_key_goes_from_standby_through_use_to_its_end() {
+fn a_signing_key_passes_through_its_life_cycle() {
     use KeyStatus::{InUse, PreviouslyUsed, Revoked, Standby};
     let (first, second) = (generate_es256().unwrap(), generate("EdDSA").unwrap());
     let own = material(vec![first.clone()]);
@@ -191,8 +195,8 @@ fn a_signing_key_goes_from_standby_through_use_to_its_end() {
     assert_eq!(kid_of(&by_first), first["kid"]);
 
     keys.update(&signing(vec![signing_row(&second, Standby)]), NOW).unwrap();
-    assert_eq!(kid_of(&sign()), first["kid"], "a key on standby signs nothing");
-    assert_eq!(published(&keys), sorted(&[&first, &second]), "but others may know it");
+    assert_eq!(kid_of(&sign()), first["kid"], "a standby key must not sign");
+    assert_eq!(published(&keys), sorted(&[&first, &second]), "a standby key must be published");
 
     let rotated = vec![signing_row(&first, PreviouslyUsed), signing_row(&second, InUse)];
     keys.update(&signing(rotated.clone()), NOW).unwrap();
@@ -202,18 +206,21 @@ fn a_signing_key_goes_from_standby_through_use_to_its_end() {
     assert_eq!(published(&keys), sorted(&[&first, &second]));
     let states: Vec<KeyStatus> =
         own.signing_keys(&signing(rotated)).unwrap().iter().map(|info| info.status).collect();
-    // The second is the secret of legacy keys.
+    // The second one is the secret of the legacy keys.
     assert_eq!(states, [InUse, PreviouslyUsed, PreviouslyUsed]);
 
     let revoked = vec![signing_row(&first, Revoked), signing_row(&second, InUse)];
     keys.update(&signing(revoked), NOW).unwrap();
-    assert!(matches!(keys.verify(&by_first), Err(TokenError::NoKey { .. })), "also one verified before");
+    assert!(
+        matches!(keys.verify(&by_first), Err(TokenError::NoKey { .. })),
+        "a cached verification must not survive"
+    );
     assert!(keys.verify(&by_second).is_ok());
     assert_eq!(published(&keys), sorted(&[&second]));
 }
 
 #[test]
-fn a_server_whose_own_key_was_lost_takes_the_old_one_from_the_database() {
+fn a_lost_key_is_restored_from_the_database() {
     let (lost, second) = (generate_es256().unwrap(), generate_es256().unwrap());
     let by_lost = Keys::new(material(vec![lost.clone()])).unwrap().sign(&json!({ "sub": "a" })).unwrap();
     let rows = vec![signing_row(&lost, KeyStatus::PreviouslyUsed), signing_row(&second, KeyStatus::InUse)];
@@ -233,7 +240,7 @@ fn configured_keys_are_not_replaced() {
 }
 
 #[test]
-fn with_the_secret_revoked_opaque_keys_still_stand_for_their_roles() {
+fn opaque_keys_keep_their_roles_when_the_secret_is_revoked() {
     let legacy = |role| legacy_key(&secret(), None, role, NOW).unwrap();
     let mut own = material(vec![generate_es256().unwrap()]);
     own.api_keys.anon = legacy("anon");
@@ -254,7 +261,11 @@ fn with_the_secret_revoked_opaque_keys_still_stand_for_their_roles() {
         updated_at: at(NOW),
     };
     keys.update(&signing(vec![secret_row]), NOW).unwrap();
-    assert_eq!(keys.api_key(&legacy("anon"), NOW), None, "what the secret signed is refused");
+    assert_eq!(
+        keys.api_key(&legacy("anon"), NOW),
+        None,
+        "tokens signed by the revoked secret must be rejected"
+    );
     for (key, role) in [("sb_publishable_x", "anon"), ("sb_secret_y", "service_role")] {
         let claims = keys.verify(&bearer(key)).unwrap();
         assert_eq!(claims.role(), Some(role));
@@ -263,12 +274,12 @@ fn with_the_secret_revoked_opaque_keys_still_stand_for_their_roles() {
 }
 
 fn api_row(kind: ApiKeyKind, name: &str, key: &str, created_at: i64) -> StoredApiKey {
-    let of_material = StoredApiKey::of_material(kind, &SecretString::from(key), at(created_at));
-    StoredApiKey { name: name.to_owned(), ..of_material }
+    let row = StoredApiKey::from_material(kind, &SecretString::from(key), at(created_at));
+    StoredApiKey { name: name.to_owned(), ..row }
 }
 
 #[test]
-fn api_keys_of_the_database_come_expire_and_go() {
+fn api_keys_of_the_database_expire_and_can_be_revoked() {
     let keys = Keys::new(material(vec![generate_es256().unwrap()])).unwrap();
     let kind = |key: &str, now| keys.api_key(key, now).map(|key| key.kind);
     let expiring = StoredApiKey {
@@ -279,14 +290,14 @@ fn api_keys_of_the_database_come_expire_and_go() {
     let mut stored = StoredKeys { api: vec![expiring], ..StoredKeys::default() };
     keys.update(&stored, NOW).unwrap();
     assert_eq!(kind("sb_secret_reports", NOW), Some(ApiKeyKind::Secret));
-    assert_eq!(kind("sb_secret_reports", NOW + 60), None, "it has expired");
+    assert_eq!(kind("sb_secret_reports", NOW + 60), None, "the key has expired");
     assert_eq!(kind("sb_secret_report", NOW), None);
     let admitted = keys.api_key("sb_secret_reports", NOW).unwrap();
     let bearer = admitted.authorization.to_str().unwrap().strip_prefix("Bearer ").unwrap().to_owned();
     assert_eq!(keys.verify(&bearer).unwrap().role(), Some("reporter"));
     assert!(admitted.authorization.is_sensitive());
     assert_eq!(keys.take_uses(), [(stored.api[0].id, NOW)]);
-    assert_eq!(keys.take_uses(), [], "told once");
+    assert_eq!(keys.take_uses(), [], "each use must be reported once");
 
     stored.api[0].revoked_at = Some(at(NOW));
     keys.update(&stored, NOW).unwrap();
@@ -294,7 +305,7 @@ fn api_keys_of_the_database_come_expire_and_go() {
 }
 
 #[test]
-fn a_default_key_that_was_replaced_is_shown_no_more() {
+fn a_replaced_default_key_is_no_longer_shown() {
     let keys = Keys::new(material(Vec::new())).unwrap();
     assert_eq!(keys.api_keys().publishable, "sb_publishable_x");
     let old = api_row(ApiKeyKind::Publishable, DEFAULT_NAME, "sb_publishable_x", NOW);
@@ -302,7 +313,7 @@ fn a_default_key_that_was_replaced_is_shown_no_more() {
     let other = api_row(ApiKeyKind::Publishable, "shop", "sb_publishable_shop", NOW + 2);
     let admits = |key: &str| keys.api_key(key, NOW).is_some();
 
-    // Both hold while the old one is being taken out of apps.
+    // Both are valid while apps switch to the new key.
     let ending = StoredApiKey { expires_at: Some(at(NOW + 3600)), ..old.clone() };
     keys.update(&StoredKeys { api: vec![ending, new.clone(), other.clone()], ..StoredKeys::default() }, NOW)
         .unwrap();
@@ -313,11 +324,11 @@ fn a_default_key_that_was_replaced_is_shown_no_more() {
     keys.update(&StoredKeys { api: vec![revoked, new, other], ..StoredKeys::default() }, NOW).unwrap();
     assert_eq!(keys.api_keys().publishable, "sb_publishable_new");
     assert!(!admits("sb_publishable_x") && admits("sb_publishable_new"));
-    assert_eq!(keys.api_keys().secret.expose_secret(), "sb_secret_y", "the other default is untouched");
+    assert_eq!(keys.api_keys().secret.expose_secret(), "sb_secret_y", "the secret key must be unchanged");
 }
 
 #[test]
-fn an_algorithm_that_no_key_has_is_told_apart_from_an_unknown_kid() {
+fn an_unsupported_algorithm_differs_from_an_unknown_kid() {
     let keys = Keys::new(material(vec![generate_es256().unwrap()])).unwrap();
     let other = |algorithm| {
         let material = KeyMaterial { secret: None, ..material(vec![generate(algorithm).unwrap()]) };

@@ -1,4 +1,4 @@
-//! How values are written: in TOML, and in plain text (a variable, an option).
+//! The notations of setting values, in TOML and in plain text (environment variables, options).
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// A value as it is written.
+/// A raw value.
 #[derive(Clone)]
 pub enum Value {
-    /// From a variable or an option: its type is whatever the setting wants.
+    /// Plain text from a variable or an option; the setting determines its type.
     Bare(String),
     /// A TOML string.
     Text(String),
@@ -20,14 +20,14 @@ pub enum Value {
     Boolean(bool),
     /// A TOML array.
     List(Vec<Value>),
-    /// A TOML table that is itself a value.
+    /// A TOML table used as a value.
     Pairs(Vec<(String, Value)>),
-    /// Any other TOML value, by the name of its type: nothing accepts it.
+    /// Any other TOML value, which no setting accepts; contains the name of its type.
     Other(&'static str),
 }
 
 impl Value {
-    /// What is written there, for messages. Never called for secrets.
+    /// Describes the value for error messages. Never called for secrets.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Bare(text) => quote(text),
@@ -43,7 +43,7 @@ impl Value {
         }
     }
 
-    /// The text, of a text.
+    /// The value as text, if it is text.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -52,7 +52,7 @@ impl Value {
         }
     }
 
-    /// The number, of a whole number that is not negative.
+    /// The value as a number, if it is a non-negative integer.
     #[must_use]
     pub fn whole(&self) -> Option<u64> {
         match self {
@@ -63,60 +63,60 @@ impl Value {
     }
 }
 
-/// Why a value cannot be used.
+/// Why a value is invalid.
 #[derive(Debug)]
 pub enum InvalidValue {
-    /// It is not what [`Kind::expected`] says.
+    /// The value does not match [`Kind::expected`].
     Kind,
-    /// This sentence, which goes on after the setting's name.
+    /// This sentence, which continues after the setting's name.
     Because(String),
 }
 
-/// How a `T` is written.
+/// The notation of a `T`.
 pub trait Kind<T> {
-    /// Whether faults must not quote what is written.
+    /// Whether error messages must not quote the value.
     const HOLDS_SECRET: bool = false;
-    /// Whether the empty text says "none" for an optional value.
+    /// Whether empty text means `None` for an optional setting.
     const EMPTY_IS_NONE: bool = false;
 
-    /// What is expected, to follow "must be": `a whole number from 1 to 65535`.
+    /// The expected notation, to follow "must be": `a whole number from 1 to 65535`.
     fn expected() -> String;
 
-    /// Reads a value, and shows it as TOML. Relative paths start at `base`.
+    /// Parses a value, and formats it as TOML. Relative paths start at `base`.
     ///
     /// # Errors
-    /// It does not fit.
+    /// The value is invalid.
     fn read(value: &Value, base: &Path) -> Result<(T, String), InvalidValue>;
 
-    /// The value where there is neither text nor default.
+    /// The value if there is neither text nor a default.
     #[must_use]
     fn unset() -> Option<T> {
         None
     }
 }
 
-/// What [`Kind::read`] gives for a value that may not have fitted.
+/// Builds the result of [`Kind::read`] from an optional value.
 ///
 /// # Errors
-/// There is no value.
+/// `value` is `None`.
 pub fn fits<T>(value: Option<T>, show: impl FnOnce(&T) -> String) -> Result<(T, String), InvalidValue> {
     let value = value.ok_or(InvalidValue::Kind)?;
     let shown = show(&value);
     Ok((value, shown))
 }
 
-/// Reads a value apart from a [`Reader`](super::Reader).
+/// Parses a value without a [`Reader`](super::Reader).
 ///
 /// # Errors
-/// It does not fit; a sentence without its subject.
+/// The value is invalid; the message has no subject.
 pub fn read_as<T, K: Kind<T>>(value: &Value) -> Result<T, String> {
-    K::read(value, Path::new("")).map(|(value, _)| value).map_err(|misfit| match misfit {
+    K::read(value, Path::new("")).map(|(value, _)| value).map_err(|invalid| match invalid {
         InvalidValue::Because(sentence) => sentence,
         InvalidValue::Kind => format!("must be {}", K::expected()),
     })
 }
 
-/// Text in TOML quotes; JSON's escapes are TOML's.
+/// Quotes text for TOML, whose escapes include JSON's.
 #[must_use]
 pub fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
@@ -176,7 +176,7 @@ impl Kind<Self> for String {
     }
 }
 
-/// Text that a type of its own reads.
+/// Text that is parsed by the type's `FromStr`.
 #[derive(Debug)]
 pub struct Parsed;
 
@@ -189,19 +189,19 @@ impl<T: FromStr<Err: Display>> Kind<T> for Parsed {
 
     fn read(value: &Value, _: &Path) -> Result<(T, String), InvalidValue> {
         let text = value.text().ok_or(InvalidValue::Kind)?;
-        let parsed = text.parse().map_err(|error| InvalidValue::Because(format!("does not fit: {error}")))?;
+        let parsed = text.parse().map_err(|error| InvalidValue::Because(format!("is invalid: {error}")))?;
         Ok((parsed, quote(text)))
     }
 }
 
 impl Kind<Self> for Vec<String> {
     fn expected() -> String {
-        "a list of texts (in a variable: separated by commas)".to_owned()
+        "a list of strings (in a variable: separated by commas)".to_owned()
     }
 
     fn read(value: &Value, _: &Path) -> Result<(Self, String), InvalidValue> {
         let items: Option<Self> = match value {
-            // A comma-separated TOML string is how PostgREST and GoTrue write such lists.
+            // PostgREST and GoTrue accept a comma-separated string for such lists.
             Value::Bare(text) | Value::Text(text) => Some(
                 text.split(',')
                     .map(str::trim)
@@ -216,7 +216,7 @@ impl Kind<Self> for Vec<String> {
     }
 }
 
-/// A list whose items a type of its own reads, each once.
+/// A list whose items are parsed by the type's `FromStr`; duplicates are dropped.
 #[derive(Debug)]
 pub struct ParsedList;
 
@@ -229,8 +229,7 @@ impl<T: FromStr<Err: Display> + PartialEq> Kind<Vec<T>> for ParsedList {
         let (items, shown) = <Vec<String>>::read(value, base)?;
         let mut parsed = Vec::new();
         for item in items {
-            let item =
-                item.parse().map_err(|error| InvalidValue::Because(format!("does not fit: {error}")))?;
+            let item = item.parse().map_err(|error| InvalidValue::Because(format!("is invalid: {error}")))?;
             if !parsed.contains(&item) {
                 parsed.push(item);
             }
@@ -239,10 +238,10 @@ impl<T: FromStr<Err: Display> + PartialEq> Kind<Vec<T>> for ParsedList {
     }
 }
 
-/// Names with values, in the order they are written.
+/// Name-value pairs, in the order they are written.
 impl Kind<Self> for Vec<(String, String)> {
     fn expected() -> String {
-        "a section of names with texts (in a variable: NAME=value, separated by commas)".to_owned()
+        "a section of names with string values (in a variable: NAME=value, separated by commas)".to_owned()
     }
 
     fn read(value: &Value, _: &Path) -> Result<(Self, String), InvalidValue> {
@@ -271,7 +270,7 @@ impl Kind<Self> for SecretString {
     const HOLDS_SECRET: bool = true;
 
     fn expected() -> String {
-        "text that is not empty".to_owned()
+        "non-empty text".to_owned()
     }
 
     fn read(value: &Value, _: &Path) -> Result<(Self, String), InvalidValue> {
@@ -280,21 +279,21 @@ impl Kind<Self> for SecretString {
     }
 }
 
-/// A secret that is long enough not to be guessed.
+/// A secret of at least [`LongSecret::LEAST`] characters.
 #[derive(Debug)]
 pub struct LongSecret;
 
 impl LongSecret {
-    /// PostgREST refuses shorter ones; a guessable secret lets anyone sign.
+    /// Minimum length, the same as in PostgREST: with a guessable secret anyone can sign tokens.
     pub const LEAST: usize = 32;
 
-    /// What is wrong with a secret of this length.
+    /// The error for a secret of this length, if it is too short.
     #[must_use]
     pub fn fault(length: usize) -> Option<String> {
         (length < Self::LEAST).then(|| {
             let least = Self::LEAST;
             format!(
-                "has {length} characters and needs at least {least}: make one with `openssl rand -base64 48`"
+                "has {length} characters but needs at least {least}: generate one with `openssl rand -base64 48`"
             )
         })
     }
@@ -314,7 +313,7 @@ impl Kind<SecretString> for LongSecret {
     }
 }
 
-/// An absolute path. It may not exist yet, so that the disk is not asked.
+/// An absolute path. It need not exist yet, so the file system is not consulted.
 impl Kind<Self> for PathBuf {
     const EMPTY_IS_NONE: bool = true;
 
@@ -326,14 +325,14 @@ impl Kind<Self> for PathBuf {
         let text = value.text().filter(|text| !text.is_empty() && !text.contains('\0'));
         let absolute = |text: &str| {
             let path = base.join(text);
-            // `a/./b` and a trailing `.` go.
+            // Removes `.` components, such as in `a/./b`.
             std::path::absolute(&path).unwrap_or(path).components().collect()
         };
         fits(text.map(absolute), |path: &Self| quote(&path.to_string_lossy()))
     }
 }
 
-/// A whole number within bounds.
+/// An integer within bounds.
 #[derive(Debug)]
 pub struct Whole<const MIN: u64, const MAX: u64>;
 
@@ -348,7 +347,7 @@ impl<T: TryFrom<u64>, const MIN: u64, const MAX: u64> Kind<T> for Whole<MIN, MAX
     }
 }
 
-/// A cap; 0 is none.
+/// A limit; 0 means unlimited.
 #[derive(Debug)]
 pub struct Cap<const MAX: u64>;
 
@@ -375,13 +374,13 @@ impl Kind<Self> for u16 {
     }
 }
 
-/// A port to listen on; 0 is any free one.
+/// A port to listen on; 0 means any free port.
 #[derive(Debug)]
 pub struct ListenPort;
 
 impl Kind<u16> for ListenPort {
     fn expected() -> String {
-        "a port, a whole number from 1 to 65535 (0: any free one)".to_owned()
+        "a port, a whole number from 1 to 65535 (0: any free port)".to_owned()
     }
 
     fn read(value: &Value, _: &Path) -> Result<(u16, String), InvalidValue> {
@@ -389,7 +388,7 @@ impl Kind<u16> for ListenPort {
     }
 }
 
-/// Time: a number of seconds, or numbers with units (`90s`, `15m`, `24h`, `7d`, `1h30m`, `250ms`); at least so many
+/// A duration: seconds, or numbers with units (`90s`, `15m`, `24h`, `7d`, `1h30m`, `250ms`); at least `LEAST_MS`
 /// milliseconds.
 #[derive(Debug)]
 pub struct Time<const LEAST_MS: u64 = 0>;
@@ -412,7 +411,7 @@ impl<const LEAST_MS: u64> Kind<Duration> for Time<LEAST_MS> {
     }
 }
 
-/// Time in whole seconds. What is less than one is one, as 0 means something else; at least `LEAST` seconds.
+/// A duration rounded up to whole seconds, because 0 often has a special meaning; at least `LEAST` seconds.
 #[derive(Debug)]
 pub struct Seconds<const LEAST: u64 = 0>;
 
@@ -432,10 +431,10 @@ impl<T: TryFrom<u64>, const LEAST: u64> Kind<T> for Seconds<LEAST> {
     }
 }
 
-/// Reads a time as [`Time`] writes it.
+/// Parses a duration in the notation of [`Time`].
 #[must_use]
 pub fn read_time(value: &Value) -> Option<Duration> {
-    // Longer ones lead past the end of the clock when they are added to now.
+    // Adding more to the current time could overflow.
     const MOST: Duration = Duration::from_secs(36_500 * 86_400);
     let time = match value.whole() {
         Some(seconds) => Duration::from_secs(seconds),
@@ -481,7 +480,7 @@ fn with_units(text: &str) -> Option<Duration> {
     (!text.is_empty()).then_some(total)
 }
 
-/// A size in bytes: a number, or one with a unit (`512KiB`, `50MiB`, `2GB`); within bounds.
+/// A size in bytes: a number, optionally with a unit (`512KiB`, `50MiB`, `2GB`), within bounds.
 #[derive(Debug)]
 pub struct Bytes<const LEAST: u64 = 0, const MOST: u64 = { u64::MAX }>;
 
@@ -534,7 +533,7 @@ fn show_bytes(bytes: u64) -> String {
     }
 }
 
-/// Defines a closed set of words as an enum that is its own [`Kind`].
+/// Defines an enum of words that is its own [`Kind`].
 #[macro_export]
 macro_rules! choice {
     ($(#[$doc:meta])* pub enum $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -543,7 +542,7 @@ macro_rules! choice {
         pub enum $name { $($(#[$variant_doc])* $variant),+ }
 
         impl $name {
-            /// The word as it is written.
+            /// The word, as it is written in the configuration.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }

@@ -1,4 +1,4 @@
-//! [`BaseUrl`]: where something is reached over HTTP.
+//! [`BaseUrl`]: an HTTP address to which paths are appended.
 
 use std::fmt::{self, Debug, Display};
 use std::path::Path;
@@ -8,7 +8,7 @@ use url::{Host, Url};
 
 use super::kinds::{InvalidValue, Kind, Value, fits, quote};
 
-/// An `http(s)` address under which something is reached; paths are appended to it.
+/// An `http` or `https` URL without query, fragment or credentials, to which paths are appended.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BaseUrl {
     url: Url,
@@ -16,7 +16,7 @@ pub struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// The URL without a slash at its end.
+    /// The URL without a trailing slash.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -28,13 +28,13 @@ impl BaseUrl {
         &self.url
     }
 
-    /// Whether browsers reach it over TLS.
+    /// Whether the scheme is `https`.
     #[must_use]
     pub fn is_https(&self) -> bool {
         self.url.scheme() == "https"
     }
 
-    /// Whether it names this machine only.
+    /// Whether the host is this machine.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         match self.url.host() {
@@ -84,7 +84,7 @@ impl Kind<Self> for BaseUrl {
     }
 }
 
-/// The text of such an address, for a service that only prints it.
+/// The URL as text, for a service that only prints it.
 impl Kind<String> for BaseUrl {
     fn expected() -> String {
         <Self as Kind<Self>>::expected()

@@ -79,7 +79,7 @@ fn each_fault_names_its_place_and_remedy() {
         faults(file, &[]),
         [
             "basalt.toml:2: unknown setting server.prot. Did you mean server.port?",
-            "basalt.toml:3: server.port must be a port, a whole number from 1 to 65535 (0: any free one), not the text \"eighty\"",
+            "basalt.toml:3: server.port must be a port, a whole number from 1 to 65535 (0: any free port), not the text \"eighty\"",
             "basalt.toml:6: rest.max_rows must be a whole number from 0 to 1000000000, not the number -1",
         ]
     );

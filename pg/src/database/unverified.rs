@@ -1,6 +1,6 @@
-//! TLS without looking at who answers: what libpq's `sslmode` means below `verify-ca`, for connection strings written
-//! for it. It hides what travels from those who only listen. The password stays hidden from others, too: SCRAM never
-//! sends it, and its channel binding notices a stranger in between.
+//! TLS without certificate verification: what libpq's `sslmode` means below `verify-ca`, for connection strings that
+//! rely on it. It protects against passive eavesdropping only. The password stays protected: SCRAM never sends it,
+//! and its channel binding detects a man in the middle.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) fn tls_config() -> ClientConfig {
     builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
 }
 
-/// Checks that the server holds its certificate's key, and nothing about the certificate.
+/// Verifies that the server holds its certificate's private key, and nothing else about the certificate.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

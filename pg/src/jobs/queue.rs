@@ -1,4 +1,4 @@
-//! A table of jobs in SQL: claims, marks, and what an operator sees and does.
+//! The SQL of a job table: claiming, recording results, listing and retrying.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,63 +12,63 @@ use super::{Completion, Done, Failure, Job, Retention, Table};
 use crate::error::SessionError;
 use crate::pool::ServicePool;
 
-/// How long one statement may take.
+/// Time limit of one statement.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
 
-/// A table of jobs in a database. Cheap to clone.
+/// A job table in a database. Cheap to clone.
 #[derive(Clone)]
 pub struct Queue {
     pool: ServicePool,
     table: &'static Table,
-    /// What [`Table::owner`] holds in rows that are ours.
+    /// The value of [`Table::owner`] in this server's rows.
     owner: Option<Arc<str>>,
     statements: Arc<Statements>,
 }
 
-/// A job as an operator sees it.
+/// A job, as shown to an operator.
 #[derive(Debug)]
 pub struct ListedJob {
-    /// The row's key, as text.
+    /// Primary key of the row, as text.
     pub key: String,
-    /// What the job is about.
+    /// Category of the job.
     pub kind: String,
-    /// [`Table::state`].
+    /// The value of [`Table::state`].
     pub state: String,
-    /// When the row was written.
+    /// When the row was inserted.
     pub created_at: Timestamp,
-    /// Attempts so far, since it was last revived.
+    /// Attempts since the row was inserted or last revived.
     pub attempts: i32,
-    /// When it is tried next; of one that waits.
+    /// When the next attempt is due; only set while the job is waiting.
     pub next_attempt_at: Option<Timestamp>,
-    /// When it ended.
+    /// When the job ended.
     pub finished_at: Option<Timestamp>,
-    /// The last failure's detail.
+    /// Details of the last failure.
     pub last_error: Option<String>,
-    /// [`Table::listed`].
+    /// The columns selected by [`Table::listed`].
     pub row: Row,
 }
 
-/// Jobs, the newest first.
+/// A page of jobs, newest first.
 #[derive(Debug)]
 pub struct Listed {
-    /// At most as many as were asked for.
+    /// At most `limit` jobs.
     pub jobs: Vec<ListedJob>,
-    /// How many there are in these states.
+    /// Number of jobs in the requested states.
     pub total: i64,
-    /// How many more belong to other owners.
+    /// Number of jobs in these states that belong to other owners.
     pub of_others: i64,
 }
 
-/// Which jobs are tried again.
+/// Which jobs to retry.
 #[derive(Debug, Clone, Copy)]
 pub enum RetrySelection<'a> {
-    /// All that were given up.
+    /// All dead jobs.
     Dead,
-    /// Those with these keys, given up or still waiting.
+    /// The jobs with these keys, dead or waiting.
     Keys(&'a [String]),
 }
 
-/// How many jobs there are.
+/// Numbers of waiting and dead jobs.
 pub(super) struct Counts {
     pub(super) waiting: i64,
     pub(super) dead: i64,
@@ -88,11 +88,11 @@ struct Statements {
 }
 
 impl Statements {
-    /// The text is made of the table's own literals; every value is a parameter.
+    /// Assembled from the table's own literals; all values are parameters.
     fn new(table: &Table) -> Self {
         let Table { table: name, key, key_type, kind, columns, order, state, waiting, dead, error, .. } =
             table;
-        // A parameter must appear in the text either way.
+        // The parameter must appear in the text in both cases.
         let own = |number: u8| match table.owner {
             Some(column) => format!("{column} = ${number}::text"),
             None => format!("${number}::text is null"),
@@ -118,7 +118,7 @@ returning {key}::text as job_key, {kind} as job_kind, attempts as job_attempt, n
                 on_claim = and(table.on_claim),
             )
         };
-        // The claim that is marked: neither another worker's nor one from after a revival.
+        // Matches only this claim: neither another worker's, nor an earlier one of a job that was revived.
         let claimed = format!(
             "where {key} = $1::text::{key_type} and attempts = $2 and next_attempt_at = $3 and {waiting}"
         );
@@ -187,7 +187,8 @@ select count(*) filter (where {own}), count(*) filter (where not {own}) from {na
 }
 
 impl Queue {
-    /// The rows of `table` that `owner` marks as ours, as `pool`'s login, which may read and change them.
+    /// A queue of the rows of `table` that belong to `owner`. The login of `pool` must be able to read and change
+    /// them.
     #[must_use]
     pub fn new(pool: ServicePool, table: &'static Table, owner: Option<&str>) -> Self {
         let statements = Arc::new(Statements::new(table));
@@ -198,7 +199,7 @@ impl Queue {
         self.table
     }
 
-    /// Takes up to `limit` due jobs until `lease` is over.
+    /// Claims up to `limit` due jobs for the duration of `lease`.
     pub(super) async fn claim(&self, limit: usize, lease: Duration) -> Result<Vec<Job>, SessionError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows =
@@ -206,14 +207,14 @@ impl Queue {
         rows.into_iter().map(job).collect()
     }
 
-    /// Takes this job, if it is due.
+    /// Claims this job, if it is due.
     pub(super) async fn claim_one(&self, key: &str, lease: Duration) -> Result<Option<Job>, SessionError> {
         let params: [&(dyn ToSql + Sync); 4] = [&1_i64, &lease.as_secs_f64(), &self.owner(), &key];
         let rows = self.query(&self.statements.claim_one, &params).await?;
         rows.into_iter().next().map(job).transpose()
     }
 
-    /// How long until the next job is due, or its lease over.
+    /// Time until the next job is due or its lease expires.
     pub(super) async fn next_due(&self) -> Result<Option<Duration>, SessionError> {
         let rows = self.query(&self.statements.next_due, &[&self.owner()]).await?;
         let seconds: Option<f64> = rows.first().and_then(|row| row.try_get(0).ok()).flatten();
@@ -225,7 +226,7 @@ impl Queue {
         Ok(Counts { waiting: number(rows.first(), 0), dead: number(rows.first(), 1) })
     }
 
-    /// Whether the job was still ours to mark.
+    /// Records success. Returns false if the claim is no longer valid.
     pub(super) async fn mark_done(&self, job: &Job, done: &Done) -> Result<bool, SessionError> {
         match (self.table.on_done, self.table.outcome) {
             (Completion::Set(_), Some(_)) => self.mark(&self.statements.done, job, &[&done.outcome]).await,
@@ -235,7 +236,7 @@ impl Queue {
         }
     }
 
-    /// As [`Queue::mark_done`].
+    /// Records a failure and schedules the next attempt. Returns false if the claim is no longer valid.
     pub(super) async fn mark_retry(
         &self,
         job: &Job,
@@ -245,7 +246,7 @@ impl Queue {
         self.mark(&self.statements.retry, job, &[&pause.as_secs_f64(), &failure.detail]).await
     }
 
-    /// As [`Queue::mark_done`].
+    /// Records a failure and gives the job up. Returns false if the claim is no longer valid.
     pub(super) async fn mark_dead(&self, job: &Job, failure: &Failure) -> Result<bool, SessionError> {
         self.mark(&self.statements.dead, job, &[&failure.detail]).await
     }
@@ -262,10 +263,10 @@ impl Queue {
         Ok(self.execute(statement, &params).await? > 0)
     }
 
-    /// Deletes the rows that `retention` no longer keeps.
+    /// Deletes rows whose `retention` has passed.
     ///
     /// # Errors
-    /// The database fails.
+    /// The database failed.
     pub async fn clean(&self, retention: &[Retention]) -> Result<(), SessionError> {
         for Retention { rows, since, keep } in retention {
             let name = self.table.table;
@@ -281,10 +282,10 @@ impl Queue {
         Ok(())
     }
 
-    /// The newest `limit` jobs in these states.
+    /// Lists the newest `limit` jobs in these states.
     ///
     /// # Errors
-    /// The database fails.
+    /// The database failed.
     pub async fn list(&self, states: &[&str], limit: i64) -> Result<Listed, SessionError> {
         let rows = self.query(&self.statements.list, &[&self.owner(), &states, &limit]).await?;
         let counts = self.query(&self.statements.count_listed, &[&self.owner(), &states]).await?;
@@ -295,13 +296,13 @@ impl Queue {
         })
     }
 
-    /// Makes jobs due now, with all their attempts, and says which. Where one of several keys is of no job that waits or was
-    /// given up, nothing is changed, and `Err` inside names those.
+    /// Makes jobs due now with a fresh set of attempts, and returns their keys. If one of several keys belongs to no
+    /// waiting or dead job, nothing changes and the inner `Err` lists those keys.
     ///
-    /// A job that is being run at this moment may run twice.
+    /// A job that is running at this moment may run twice.
     ///
     /// # Errors
-    /// The database fails.
+    /// The database failed.
     pub async fn retry(
         &self,
         which: RetrySelection<'_>,
@@ -313,7 +314,7 @@ impl Queue {
         let tx = self.pool.begin(Instant::now() + STATEMENT_LIMIT).await?;
         let revived = async {
             let rows = tx.query(&self.statements.revive, &[&self.owner(), &keys]).await?;
-            // The workers of all servers, at COMMIT.
+            // Wakes the workers of all servers at COMMIT.
             if let Some(channel) = self.table.channel.filter(|_| !rows.is_empty()) {
                 let _notified = tx.query("select pg_catalog.pg_notify($1, '')", &[&channel]).await?;
             }
@@ -337,7 +338,7 @@ impl Queue {
         self.owner.as_deref()
     }
 
-    /// Each statement here is a transaction of its own. The callers run it again if the connection has died.
+    /// Each statement here is a transaction of its own. The callers repeat it if the connection died.
     async fn query(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, SessionError> {
         let tx = self.pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
         let result = tx.query(sql, params).await;

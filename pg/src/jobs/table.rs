@@ -1,83 +1,83 @@
-//! What a use says about its table.
+//! Description of a job table, as its user declares it.
 
-/// A table of jobs. Besides the columns that are named here it has `attempts integer`, `created_at` and `next_attempt_at`
-/// (both `timestamptz`): when a waiting row is due, or how long its lease runs.
+/// A job table. Besides the columns named here it has `attempts integer`, `created_at` and `next_attempt_at` (both
+/// `timestamptz`): when a waiting row is due, or when its lease expires.
 ///
-/// Conditions, expressions and assignments are SQL over the table's columns without placeholders. An assignment that is
-/// empty changes nothing; `attempts`, `next_attempt_at` and the columns `error` and `outcome` are set besides.
+/// Conditions, expressions and assignments are SQL over the table's columns without placeholders. An empty assignment
+/// changes nothing; `attempts`, `next_attempt_at` and the columns `error` and `outcome` are set automatically.
 #[derive(Debug, Clone, Copy)]
 pub struct Table {
-    /// The job's name, in the log.
+    /// Name of the job in the log.
     pub name: &'static str,
-    /// The table with its schema.
+    /// Schema-qualified table name.
     pub table: &'static str,
-    /// The channel that is notified when there are new rows, if any.
+    /// Channel that is notified of new rows, if any.
     pub channel: Option<&'static str>,
-    /// The primary key's column.
+    /// Primary key column.
     pub key: &'static str,
-    /// Its type.
+    /// Type of the primary key.
     pub key_type: &'static str,
-    /// The column that says whose row it is, where servers of several projects share the table.
+    /// Column with the owning project, if servers of several projects share the table.
     pub owner: Option<&'static str>,
-    /// What a job is about: an expression of type text with few values.
+    /// Category of a job: an expression of type text with few distinct values.
     pub kind: &'static str,
-    /// What the handler needs: columns or named expressions.
+    /// Columns or named expressions that the handler needs.
     pub columns: &'static str,
-    /// What an operator sees of a job besides its state: columns or named expressions.
+    /// Columns or named expressions that are listed besides the job's state.
     pub listed: &'static str,
-    /// Which of the due rows are taken first.
+    /// Order in which due rows are claimed.
     pub order: &'static str,
-    /// The row's state, for the list: an expression of type text.
+    /// State of a row for the listing: an expression of type text.
     pub state: &'static str,
-    /// Condition: to be run, now or later, or being run.
+    /// Condition: the job is due, scheduled or running.
     pub waiting: &'static str,
-    /// Condition: given up, and can be tried again.
+    /// Condition: the job was given up and can be retried.
     pub dead: &'static str,
-    /// When the job ended, for the list: an expression.
+    /// When the job ended, for the listing: an expression.
     pub finished_at: &'static str,
-    /// The column for the last failure.
+    /// Column for the last failure.
     pub error: &'static str,
-    /// The column for [`Done::outcome`](super::Done::outcome), if any.
+    /// Column for [`Done::outcome`](super::Done::outcome), if any.
     pub outcome: Option<&'static str>,
-    /// Assignments when an attempt begins.
+    /// Assignments at the start of an attempt.
     pub on_claim: &'static str,
-    /// What becomes of a row that is done.
+    /// What happens to a row when its job is done.
     pub on_done: Completion,
-    /// Assignments when an attempt has failed and another one follows.
+    /// Assignments after a failed attempt that will be retried.
     pub on_retry: &'static str,
-    /// Assignments when a job is given up; the row must no longer be `waiting`.
+    /// Assignments when a job is given up; the row must no longer be `waiting` afterwards.
     pub on_dead: &'static str,
-    /// Assignments when an operator asks for further attempts; the row must be `waiting` then.
+    /// Assignments when an operator retries a job; the row must be `waiting` afterwards.
     pub on_revive: &'static str,
-    /// The log's message when an attempt has failed.
+    /// Log message for a failed attempt.
     pub failed_message: &'static str,
-    /// The log's message when a job is given up.
+    /// Log message for a job that is given up.
     pub dead_message: &'static str,
-    /// The names of its metrics.
+    /// Names of the job's metrics.
     pub metrics: Metrics,
 }
 
-/// What becomes of a row that is done.
+/// What happens to a row when its job is done.
 #[derive(Debug, Clone, Copy)]
 pub enum Completion {
-    /// It goes.
+    /// The row is deleted.
     Delete,
-    /// It stays with these assignments; it must no longer be `waiting`.
+    /// The row stays, with these assignments; it must no longer be `waiting` afterwards.
     Set(&'static str),
 }
 
-/// Names of metrics, which have the job's name in them: the label `job` belongs to Prometheus. The counters have the label
-/// `kind`.
+/// Metric names, which contain the job's name because Prometheus reserves the label `job`. The counters have the
+/// label `kind`.
 #[derive(Debug, Clone, Copy)]
 pub struct Metrics {
-    /// Counter: jobs done.
+    /// Counter of completed jobs.
     pub done: &'static str,
-    /// Counter: attempts that failed.
+    /// Counter of failed attempts.
     pub failed: &'static str,
-    /// Counter: jobs given up.
+    /// Counter of jobs given up.
     pub given_up: &'static str,
-    /// Gauge: rows that wait.
+    /// Gauge of waiting rows.
     pub waiting: &'static str,
-    /// Gauge: rows that were given up and can be tried again.
+    /// Gauge of dead rows that can be retried.
     pub dead: &'static str,
 }

@@ -1,4 +1,4 @@
-//! The worker: claims, runs, marks, until it is told to stop.
+//! The worker: claims jobs, runs them and records the results until shutdown.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use super::{Done, Failure, Handler, Job, Policy, Queue, Table};
 use crate::error::SessionError;
 use crate::listen::Event;
 
-/// Without a notification (a pooler between us and PostgreSQL swallows them) jobs are looked for this often.
+/// How often to look for jobs without a notification, which a pooler in front of PostgreSQL swallows.
 const POLL: Duration = Duration::from_secs(5);
-/// Old rows are looked for this often.
+/// How often to delete old rows.
 const CLEAN: Duration = Duration::from_secs(600);
-/// How long attempts under way may take to end when the server stops.
+/// How long running attempts may take to finish at shutdown.
 const DRAIN: Duration = Duration::from_secs(5);
-/// The pause after the database has failed; it doubles up to the longest.
+/// The first pause after a database failure; doubles up to [`LONGEST_OUTAGE_PAUSE`].
 const FIRST_OUTAGE_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_OUTAGE_PAUSE: Duration = Duration::from_secs(30);
 
@@ -32,15 +32,15 @@ pub struct Worker<H> {
     queue: Queue,
     handler: H,
     policy: Policy,
-    /// How long a row is out of reach of others once it is claimed.
+    /// How long a claimed row is unavailable to other workers.
     lease: Duration,
-    /// One for each attempt that may be under way.
+    /// One permit per concurrent attempt.
     permits: Arc<Semaphore>,
-    /// Told when an attempt has ended.
+    /// Notified when an attempt has ended.
     ended: Notify,
-    /// Every attempt is a task of it.
+    /// Tracks all attempts.
     tracker: TaskTracker,
-    /// Cancelled when the attempts that are still under way must end.
+    /// Cancelled when running attempts must stop.
     cut_off: CancellationToken,
 }
 
@@ -50,23 +50,23 @@ impl<H> std::fmt::Debug for Worker<H> {
     }
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The job is done.
     Done(Done),
-    /// The job runs again after this pause.
+    /// The job will be retried after this pause.
     Retry(Duration, Failure),
     /// The job was given up.
     Dead(Failure),
 }
 
 impl<H: Handler> Worker<H> {
-    /// A worker that does nothing before [`Worker::run`].
+    /// Creates a worker; it is idle until [`Worker::run`] is called.
     #[must_use]
     pub fn new(queue: Queue, handler: H, policy: Policy, tracker: TaskTracker) -> Arc<Self> {
         Arc::new(Self {
-            // The claim's answer is on its way while the lease runs already.
+            // The lease already runs while the claim's answer is in flight, hence the margin.
             lease: policy.time_limit + policy.time_limit / 10,
             permits: Arc::new(Semaphore::new(policy.concurrency.max(1))),
             ended: Notify::new(),
@@ -78,50 +78,51 @@ impl<H: Handler> Worker<H> {
         })
     }
 
-    /// Who runs the jobs.
+    /// The handler that runs the jobs.
     pub const fn handler(&self) -> &H {
         &self.handler
     }
 
-    /// Works until `shutdown`. Attempts under way then have a moment to end; of others the lease runs out. `events` wake it.
+    /// Works until `shutdown`, then gives running attempts a moment to finish; the leases of the others expire.
+    /// `events` wake the worker.
     pub async fn run(self: Arc<Self>, mut events: Receiver<Event>, shutdown: CancellationToken) {
         let too_late = async {
             shutdown.cancelled().await;
             sleep(DRAIN).await;
         };
         tokio::select! {
-            // Boxed: it is large, and alive as long as the server.
+            // Boxed because it is large and lives as long as the server.
             () = Box::pin(self.work(&mut events, &shutdown)) => {}
             () = too_late => {
-                tracing::info!(job = self.table().name, "attempts under way are cut off; they will be made again");
+                tracing::info!(job = self.table().name, "stopping running attempts; they will be repeated");
             }
         }
         self.cut_off.cancel();
         self.handler.close().await;
     }
 
-    /// Runs this job now, if it is due: for a request that wants to answer with what came of it. Dropping the future does not
-    /// stop the attempt. `None` where another attempt has it, it is not due, or the server stops.
+    /// Runs this job now if it is due, for a request that responds with the outcome. Dropping the future does not
+    /// stop the attempt. `None` if the job is not due, another worker has claimed it, or the server is stopping.
     ///
     /// # Errors
-    /// The database fails before the attempt begins.
+    /// The database failed before the attempt began.
     pub async fn run_now(self: &Arc<Self>, key: &str) -> Result<Option<Outcome>, SessionError> {
         self.run_one(key, None).await
     }
 
-    /// The same, as one of the [`Policy::concurrency`] attempts that may be under way: `None` also where no place gets free
-    /// within `patience`.
+    /// Like [`Worker::run_now`], but counts against [`Policy::concurrency`]: also `None` if no permit becomes
+    /// available within `patience`.
     ///
     /// # Errors
-    /// As [`Worker::run_now`].
+    /// Those of [`Worker::run_now`].
     pub async fn run_in_turn(
         self: &Arc<Self>,
         key: &str,
         patience: Duration,
     ) -> Result<Option<Outcome>, SessionError> {
-        let place = timeout(patience, Arc::clone(&self.permits).acquire_owned()).await;
-        let Ok(Ok(place)) = place else { return Ok(None) };
-        self.run_one(key, Some(place)).await
+        let permit = timeout(patience, Arc::clone(&self.permits).acquire_owned()).await;
+        let Ok(Ok(permit)) = permit else { return Ok(None) };
+        self.run_one(key, Some(permit)).await
     }
 
     async fn run_one(
@@ -138,7 +139,7 @@ impl<H: Handler> Worker<H> {
         self.queue.table()
     }
 
-    /// Starts attempts until `shutdown`, and waits for those under way.
+    /// Starts attempts until `shutdown`, then waits for the running ones.
     async fn work(self: &Arc<Self>, events: &mut Receiver<Event>, shutdown: &CancellationToken) {
         let mut outage_pause = Duration::ZERO;
         let (mut counted, mut cleaned) = (Due::every(POLL), Due::every(CLEAN));
@@ -149,17 +150,17 @@ impl<H: Handler> Worker<H> {
                     pause
                 }
                 Err(error) => {
-                    tracing::info!(job = self.table().name, %error, "due jobs cannot be claimed; trying again");
+                    tracing::info!(job = self.table().name, %error, "cannot claim due jobs; retrying");
                     outage_pause = (outage_pause * 2).clamp(FIRST_OUTAGE_PAUSE, LONGEST_OUTAGE_PAUSE);
                     outage_pause
                 }
             };
             if outage_pause.is_zero() {
-                counted.unless_done(async || self.count().await).await;
-                cleaned.unless_done(async || self.queue.clean(&self.policy.retention).await).await;
+                counted.run_if_due(async || self.count().await).await;
+                cleaned.run_if_due(async || self.queue.clean(&self.policy.retention).await).await;
             }
             tokio::select! {
-                () = woken(events, self.table().channel) => {}
+                () = wait_for_event(events, self.table().channel) => {}
                 () = self.ended.notified() => {}
                 () = sleep(pause) => {}
                 () = shutdown.cancelled() => {}
@@ -169,9 +170,9 @@ impl<H: Handler> Worker<H> {
         let _ended = self.permits.acquire_many(all).await;
     }
 
-    /// Claims as many due jobs as may be under way besides those that are, and starts them. Says when to look again.
+    /// Claims and starts as many due jobs as there are free permits. Returns when to look again.
     async fn start_due(self: &Arc<Self>) -> Result<Duration, SessionError> {
-        // Taken before the claim: a job that was claimed must not wait for a place while its lease runs.
+        // Permits are taken before the claim: a claimed job must not wait for one while its lease runs.
         let take = || Arc::clone(&self.permits).try_acquire_owned().ok();
         let mut free: Vec<_> = std::iter::from_fn(take).collect();
         if free.is_empty() {
@@ -184,11 +185,11 @@ impl<H: Handler> Worker<H> {
         }
         drop(free);
         if is_full {
-            // There may be more, for which the end of one of these is the time.
+            // There may be more jobs; look again when an attempt ends.
             return Ok(POLL);
         }
         let next = self.queue.next_due().await?;
-        // A lease that is about to run out is looked for again, but not without a breath.
+        // The next event may be a lease about to expire, so wait at least 10 ms.
         Ok(next.map_or(POLL, |next| next.clamp(Duration::from_millis(10), POLL)))
     }
 
@@ -199,7 +200,7 @@ impl<H: Handler> Worker<H> {
         Ok(())
     }
 
-    /// One attempt from its claim to its mark; `None` when it was cut off.
+    /// Runs one attempt and records its result; `None` if it was cut off.
     async fn attempt(self: Arc<Self>, job: Job, permit: Option<OwnedSemaphorePermit>) -> Option<Outcome> {
         let attempt = async {
             let outcome = self.perform(&job).await;
@@ -215,7 +216,7 @@ impl<H: Handler> Worker<H> {
 
     async fn perform(&self, job: &Job) -> Outcome {
         let pauses = &self.policy.pauses;
-        // The server died in the last one: the job may be what kills it.
+        // The server died during the last attempt, and the job may have caused it.
         if job.attempt as usize > pauses.len() + 1 {
             return Outcome::Dead(Failure::permanent("the last attempt did not come to an end"));
         }
@@ -223,10 +224,8 @@ impl<H: Handler> Worker<H> {
         let failure = match timeout(self.policy.time_limit, attempt).await {
             Ok(Ok(Ok(done))) => return Outcome::Done(done),
             Ok(Ok(Err(failure))) => failure,
-            Ok(Err(_panic)) => Failure::transient("the handler panicked"),
-            Err(_elapsed) => {
-                Failure::transient(format!("the attempt took more than {:?}", self.policy.time_limit))
-            }
+            Ok(Err(_panic)) => Failure::transient("handler panicked"),
+            Err(_elapsed) => Failure::transient(format!("attempt exceeded {:?}", self.policy.time_limit)),
         };
         match pauses.get((job.attempt as usize).saturating_sub(1)) {
             Some(pause) if failure.is_transient => Outcome::Retry(jittered(*pause), failure),
@@ -253,7 +252,7 @@ impl<H: Handler> Worker<H> {
         }
     }
 
-    /// Writes what became of an attempt. Tried several times: a job whose mark is lost runs again.
+    /// Records the result of an attempt. Retried several times, because a job whose result is lost runs again.
     async fn mark(&self, job: &Job, outcome: &Outcome) {
         const TRIES: u32 = 6;
         let Job { key, attempt, .. } = job;
@@ -267,13 +266,18 @@ impl<H: Handler> Worker<H> {
             };
             match marked {
                 Ok(true) => return,
-                // Also where the first try was done and its answer lost.
+                // Also reached if the first write succeeded but its answer was lost.
                 Ok(false) => {
-                    tracing::debug!(job = name, key, attempt, "the row was no longer this attempt's to mark");
+                    tracing::debug!(
+                        job = name,
+                        key,
+                        attempt,
+                        "the claim is no longer valid; result not recorded"
+                    );
                     return;
                 }
                 Err(error) if tried == TRIES => {
-                    tracing::warn!(job = name, key, attempt, %error, "the outcome of an attempt cannot be written; it will be made again");
+                    tracing::warn!(job = name, key, attempt, %error, "cannot record the result of an attempt; it will be repeated");
                 }
                 Err(_not_yet) => {
                     sleep(pause).await;
@@ -284,7 +288,7 @@ impl<H: Handler> Worker<H> {
     }
 }
 
-/// Something to be done from time to time.
+/// A periodic task.
 struct Due {
     interval: Duration,
     done: Option<Instant>,
@@ -295,8 +299,8 @@ impl Due {
         Self { interval, done: None }
     }
 
-    /// Does it when its time has come; should it fail, its time has still come.
-    async fn unless_done(&mut self, work: impl AsyncFnOnce() -> Result<(), SessionError>) {
+    /// Runs `work` if it is due. If it fails, it stays due.
+    async fn run_if_due(&mut self, work: impl AsyncFnOnce() -> Result<(), SessionError>) {
         if self.done.is_none_or(|at| at.elapsed() >= self.interval) && work().await.is_ok() {
             self.done = Some(Instant::now());
         }
@@ -304,18 +308,19 @@ impl Due {
 }
 
 /// Returns when there may be new rows.
-async fn woken(events: &mut Receiver<Event>, own: Option<&str>) {
+async fn wait_for_event(events: &mut Receiver<Event>, own: Option<&str>) {
     loop {
         match events.recv().await {
             Ok(Event::Notify { channel, .. }) if own != Some(channel.as_str()) => {}
             Ok(Event::Notify { .. } | Event::Reconnected) | Err(RecvError::Lagged(_)) => return,
-            // Nothing listens any more; the worker's own clock remains.
+            // There are no more notifications; only polling remains.
             Err(RecvError::Closed) => std::future::pending().await,
         }
     }
 }
 
-/// Between half of it and all of it, so that jobs that failed together do not come back together.
+/// A random duration between half of `pause` and all of it, so that jobs that failed together are not retried
+/// together.
 fn jittered(pause: Duration) -> Duration {
     let [jitter] = random::bytes::<1>();
     pause.mul_f64(0.5 + f64::from(jitter) / 510.0)

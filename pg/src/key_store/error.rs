@@ -1,55 +1,55 @@
-//! Why keys were not read or changed, in sentences for the person at the command line.
+//! Errors of the key store, worded for someone at the command line.
 
 use basalt_core::keys::KeyError;
 
 use crate::error::SessionError;
 
-/// Why keys were not read or changed.
+/// Why keys could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyStoreError {
-    /// The database does not answer, or refuses.
+    /// The database is unreachable or returned an error.
     #[error("the database failed: {0}")]
     Database(#[from] SessionError),
-    /// Key material that cannot be used.
+    /// The key material cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// An active key has the name.
+    /// An active key already has the name.
     #[error(
-        "there is a {kind} key with the name {name} already: choose another with --name, or replace it with `basalt keys rotate`"
+        "a {kind} key named {name} already exists: choose another name with --name, or replace the key with `basalt keys rotate`"
     )]
     NameTaken {
-        /// Publishable or secret.
+        /// `publishable` or `secret`.
         kind: &'static str,
-        /// The name.
+        /// The name that is taken.
         name: String,
     },
-    /// The role cannot be what requests act as.
+    /// No request can act as the role.
     #[error(
-        "the role {0} does not exist, or the login authenticator may not take it: create it, and grant it to authenticator"
+        "the role {0} does not exist, or the login authenticator may not assume it: create the role and grant it to authenticator"
     )]
     NoSuchRole(String),
-    /// A change that the key's state does not allow.
+    /// The key's status does not allow the change.
     #[error("the signing key {kid} is {status}: {remedy}")]
     Status {
-        /// Its name.
+        /// Key id.
         kid: String,
-        /// Its status in words.
+        /// Current status, in words.
         status: &'static str,
-        /// What to do.
+        /// Advice to the user.
         remedy: &'static str,
     },
-    /// `jwt.keys` is the whole truth.
+    /// The signing keys come from `jwt.keys` and cannot be changed in the database.
     #[error(
-        "the signing keys are configured (jwt.keys): change them there. Add the new key to verify only, start every server with it, \
-         then move \"sign\" to it, and take the old one out when its tokens have expired"
+        "the signing keys are configured in jwt.keys: change them there. Add the new key for verification only, restart every server, \
+         then move \"sign\" to it, and remove the old key once its tokens have expired"
     )]
     Configured,
-    /// A row is not what we wrote.
+    /// A row has an unexpected form.
     #[error("a row of basalt.{table} cannot be read ({problem})")]
     Row {
-        /// Which table.
+        /// The row's table.
         table: &'static str,
-        /// What is wrong.
+        /// What could not be decoded.
         problem: String,
     },
 }

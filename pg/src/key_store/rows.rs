@@ -1,5 +1,5 @@
-//! Rows of `basalt.api_keys` and `basalt.signing_keys`. Keys lie in them sealed, each bound to its row: an id or a kid.
-//! A key that was sealed under another master key is read as `None`.
+//! Rows of `basalt.api_keys` and `basalt.signing_keys`. Keys are stored sealed, each bound to its row's id or kid. A
+//! key that was sealed with another master key is read as `None`.
 
 use basalt_core::keys::{
     ApiKeyKind, KeyMaterial, KeyStatus, StoredApiKey, StoredKeys, StoredSigningKey, algorithm_of,
@@ -35,7 +35,7 @@ values ($1, $2, $3, $4, $5, $5)
 on conflict (kid) do update set status = excluded.status, updated_at = excluded.updated_at";
 
 impl KeyStore {
-    /// Both tables, as this transaction sees them.
+    /// Reads both tables within `tx`.
     pub(super) async fn read_in(&self, tx: &Tx) -> Result<StoredKeys, KeyStoreError> {
         let (api, signing) = (tx.query(API_KEYS, &[]).await?, tx.query(SIGNING_KEYS, &[]).await?);
         Ok(StoredKeys {
@@ -105,7 +105,7 @@ impl KeyStore {
         Ok(())
     }
 
-    /// Ends a key at `ends`, or now. A key of the material has no row yet.
+    /// Ends a key at `ends`, or now. A configured key has no row yet and gets one.
     pub(super) async fn end_api_key(
         &self,
         tx: &Tx,
@@ -125,7 +125,8 @@ impl KeyStore {
         Ok(())
     }
 
-    /// Changes the row of a key; a key of the material gets one, with itself in it: other servers verify with it.
+    /// Changes the status of a key. A configured key gets a row that contains the key itself, because other servers
+    /// verify with it.
     pub(super) async fn set_status(
         &self,
         tx: &Tx,
@@ -144,7 +145,7 @@ impl KeyStore {
         Ok(())
     }
 
-    /// Writes a signing key; of one that has a row only its status changes.
+    /// Inserts a signing key; if it has a row already, only its status changes.
     pub(super) async fn put_signing_key(
         &self,
         tx: &Tx,
@@ -160,10 +161,10 @@ impl KeyStore {
     }
 }
 
-/// One column of a row.
+/// Reads one column of a row.
 ///
 /// # Errors
-/// The table is not as our migrations make it.
+/// The column is missing or has an unexpected type.
 pub(super) fn column<'a, T: FromSql<'a>>(
     row: &'a Row,
     table: &'static str,

@@ -1,9 +1,9 @@
 //! Connections of one login, shared fairly between clients.
 //!
-//! deadpool keeps the connections. A request takes a permit first, of which there are as many as there may be connections
-//! ([`basalt_core::fair_share`] decides who gets the next one); when the server accepts fewer (`53300`), the pool withholds permits until it accepts more. Without permits each request
-//! that the server refuses would try again by itself, start a backend in vain each time, and never get a connection that is
-//! returned: deadpool gives those to the next in its own queue.
+//! deadpool keeps the connections. A request first takes a permit, of which there are as many as connections allowed
+//! ([`basalt_core::fair_share`] decides who is next). When the server accepts fewer (`53300`), the pool withholds
+//! permits until it accepts more. Without permits, each refused request would retry by itself, start a backend in
+//! vain each time, and never get a returned connection: deadpool hands those to its own queue.
 
 use std::ops::{Deref, DerefMut};
 use std::pin::pin;
@@ -22,7 +22,8 @@ use super::reach::Reach;
 use crate::error::SessionError;
 use crate::pg_error::{DriverError, PgError};
 
-/// The pool restores one withheld permit after this long: each costs one refused connection while the server is still full.
+/// How long a permit is withheld before it is restored. Each restored permit costs one refused connection while the
+/// server is still full.
 const RESTORE_PAUSE: Duration = Duration::from_millis(250);
 
 /// A pool of connections of one login.
@@ -30,32 +31,32 @@ pub(crate) struct Pool<M: managed::Manager> {
     inner: managed::Pool<M>,
     pub(super) config: PoolConfig,
     permits: FairShare,
-    /// Permits withheld; changed under `size_changed` only.
+    /// Number of withheld permits; only changed while holding `size_changed`.
     withheld: AtomicUsize,
-    /// When their number last changed; never held across an await.
+    /// When `withheld` last changed; never held across an await.
     size_changed: Mutex<Instant>,
-    /// When idle connections were last looked for; never held across an await.
+    /// When idle connections were last closed; never held across an await.
     looked_for_idle: Mutex<Instant>,
     timeouts: Counter,
-    /// Requests whose client had too many waiting.
+    /// Requests rejected because their client had too many waiting.
     refused: Counter,
     pub(super) reach: Reach,
-    /// The login was refused when it was last tried.
+    /// Whether the login was refused at the last attempt.
     is_refused: AtomicBool,
 }
 
-/// A connection of a [`Pool`], which goes back to it when dropped.
+/// A leased connection of a [`Pool`]; returned when dropped.
 pub(crate) struct Lease<M: managed::Manager> {
     // Dropped first, so that the next owner of the permit finds the connection in the pool.
     object: Object<M>,
     permit: Permit,
 }
 
-/// The right to one connection of a pool; given back when dropped.
+/// The right to use one connection of a pool; returned when dropped.
 pub(crate) type Permit = FairPermit;
 
 impl<M: managed::Manager> Lease<M> {
-    /// The connection, which the pool forgets; its permit is free when the other half is dropped.
+    /// Removes the connection from the pool. Its permit is released when the second value is dropped.
     pub(crate) fn take(self) -> (M::Type, Permit) {
         (Object::take(self.object), self.permit)
     }
@@ -81,7 +82,8 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         let inner = managed::Pool::builder(manager)
             .max_size(size)
             .runtime(deadpool::Runtime::Tokio1)
-            // The connection used last: its backend's caches are warm, and a quiet server uses few of them.
+            // Prefers the connection used last: its backend's caches are warm, and a quiet server keeps few
+            // connections in use.
             .queue_mode(managed::QueueMode::Lifo)
             .build()
             .unwrap_or_else(|error| unreachable!("the pool has a runtime: {error}"));
@@ -111,7 +113,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         }
     }
 
-    /// Sets the gauges; called before metrics are shown, so that no request pays for it.
+    /// Updates the gauges before a metrics scrape, so that no request has to.
     pub(crate) fn report(&self) {
         let status = self.inner.status();
         let gauge = |name: &'static str, count: usize| {
@@ -120,12 +122,12 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         gauge("basalt_pool_connections", status.size);
         gauge("basalt_pool_available", status.available);
         let load = self.permits.load();
-        // Without a permit, and those whose connection is being opened.
+        // Requests waiting for a permit, and those whose connection is being opened.
         gauge("basalt_pool_waiting", load.waiting + status.waiting);
         gauge("basalt_pool_waiting_clients", load.waiting_identities);
     }
 
-    /// A connection for `identity`, waited for until the acquire timeout or `deadline`, whichever is first.
+    /// Leases a connection for `identity`, waiting until the acquire timeout or `deadline`, whichever comes first.
     pub(crate) async fn acquire(
         &self,
         identity: Identity,
@@ -157,9 +159,12 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         }
     }
 
-    /// Connects with the permit; `None` when the server accepts no connection beside those in use.
+    /// Connects with the permit; `None` if the server accepts no connection besides those in use.
     pub(super) async fn connect(&self, permit: Permit) -> Result<Option<Lease<M>>, PoolError<DriverError>> {
-        #[expect(clippy::disallowed_methods, reason = "the one place that takes connections")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the only caller of get: everyone else goes through permits"
+        )]
         let taken = self.inner.get().await;
         match taken {
             Ok(object) => {
@@ -167,7 +172,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
                 Ok(Some(Lease { object, permit }))
             }
             Err(PoolError::Backend(DriverError::Postgres(error))) => {
-                // When no other connection is in use, there is none to wait for.
+                // If no other connection is in use, there is none to wait for.
                 if error.code == "53300" && self.shrink(permit).is_ok() {
                     return Ok(None);
                 }
@@ -188,10 +193,10 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         }
     }
 
-    /// Logs once what an operator can do about a refused login: requests log only the refusal.
+    /// Logs once how an operator can fix a refused login; requests log only the refusal.
     fn note_login(&self, refused: Option<&PgError>) {
         let remedy = refused.and_then(PgError::login_remedy);
-        // Read before it is written, because every request gets here.
+        // Read before the swap, because every request runs this.
         if self.is_refused.load(Ordering::Relaxed) == remedy.is_some() {
             return;
         }
@@ -199,16 +204,16 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         match (refused, remedy) {
             (Some(error), Some(remedy)) if !was_refused => {
                 let pool = self.config.name;
-                tracing::warn!(pool, remedy, "the database is unavailable: it refuses the login: {error}");
+                tracing::warn!(pool, remedy, "the database is unavailable: it rejects the login: {error}");
             }
             (None, _) if was_refused => {
-                tracing::info!(pool = self.config.name, "the database takes the login again");
+                tracing::info!(pool = self.config.name, "the database accepts the login again");
             }
             _ => {}
         }
     }
 
-    /// A permit for `identity`, in its turn.
+    /// Waits for `identity`'s turn and returns a permit.
     pub(super) async fn acquire_permit(&self, identity: Identity) -> Result<Permit, AcquireError> {
         self.restore();
         let mut permit = pin!(self.permits.acquire(identity));
@@ -234,7 +239,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         Ok(())
     }
 
-    /// Restores a permit that was withheld a while ago.
+    /// Restores one permit that has been withheld long enough.
     fn restore(&self) {
         if self.withheld.load(Ordering::Relaxed) == 0 {
             return;
@@ -260,12 +265,12 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         self.inner.retain(|_, metrics| metrics.last_used() < limit);
     }
 
-    /// Closes the connections that are not in use, so that the next ones are new.
+    /// Closes the connections that are not in use, so that the next leases open new ones.
     pub(crate) fn close_unused(&self) {
         self.inner.retain(|_, _| false);
     }
 
-    /// Refuses new leases and lets idle connections go.
+    /// Rejects new leases and closes idle connections.
     pub(crate) fn close(&self) {
         self.inner.close();
         self.permits.close();
@@ -281,17 +286,17 @@ mod tests {
     use super::*;
     use crate::pg_error::PgError;
 
-    /// A server that has room for so many connections.
+    /// A server that accepts a limited number of connections.
     struct Server {
-        room: AtomicUsize,
-        asked: AtomicUsize,
+        free: AtomicUsize,
+        attempts: AtomicUsize,
     }
 
     struct Connection(Arc<Server>);
 
     impl Drop for Connection {
         fn drop(&mut self) {
-            self.0.room.fetch_add(1, Ordering::Relaxed);
+            self.0.free.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -302,11 +307,11 @@ mod tests {
         type Error = DriverError;
 
         async fn create(&self) -> Result<Connection, DriverError> {
-            self.0.asked.fetch_add(1, Ordering::Relaxed);
+            self.0.attempts.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_millis(5)).await;
-            let room =
-                self.0.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(1));
-            if room.is_ok() {
+            let free =
+                self.0.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(1));
+            if free.is_ok() {
                 return Ok(Connection(Arc::clone(&self.0)));
             }
             let mut error = PgError::busy();
@@ -319,8 +324,8 @@ mod tests {
         }
     }
 
-    fn pool(size: usize, room: usize) -> (Arc<Pool<Manager>>, Arc<Server>) {
-        let server = Arc::new(Server { room: AtomicUsize::new(room), asked: AtomicUsize::new(0) });
+    fn pool(size: usize, free: usize) -> (Arc<Pool<Manager>>, Arc<Server>) {
+        let server = Arc::new(Server { free: AtomicUsize::new(free), attempts: AtomicUsize::new(0) });
         (Arc::new(Pool::new(Manager(Arc::clone(&server)), PoolConfig::new("test", size))), server)
     }
 
@@ -329,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn with_less_room_than_permits_every_request_has_its_turn_and_few_connections_are_tried() {
+    async fn a_full_server_starves_no_request_and_sees_few_attempts() {
         let (pool, server) = pool(10, 3);
         let longest = Arc::new(AtomicUsize::new(0));
         let work = (0..30).map(|_| {
@@ -350,13 +355,13 @@ mod tests {
         });
         let begun = Instant::now();
         futures_util::future::join_all(work).await;
-        // 600 times 50 ms on three connections, of which thirty wait for half a second each.
+        // 600 times 50 ms on three connections take ten seconds.
         assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
         assert!(longest.load(Ordering::Relaxed) < 1000, "{longest:?} ms");
-        let asked = server.asked.load(Ordering::Relaxed);
-        assert!(asked < 80, "{asked} connections tried");
-        // And there is room again.
-        server.room.store(100, Ordering::Relaxed);
+        let attempts = server.attempts.load(Ordering::Relaxed);
+        assert!(attempts < 80, "{attempts} connections tried");
+        // The server accepts more connections again.
+        server.free.store(100, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_secs(3)).await;
         let mut leases = Vec::new();
         for _ in 0..10 {
@@ -366,32 +371,32 @@ mod tests {
         }
         assert!(
             matches!(pool.acquire(Identity::SERVER, soon()).await, Err(SessionError::PoolTimeout)),
-            "ten are ten"
+            "an eleventh lease must time out"
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn with_no_room_at_all_every_request_is_refused_at_once() {
+    async fn without_any_connection_requests_fail_at_once() {
         let (pool, _server) = pool(4, 0);
         let begun = Instant::now();
-        let asked = (0..8).map(|_| pool.acquire(Identity::SERVER, soon()));
-        for taken in futures_util::future::join_all(asked).await {
+        let attempts = (0..8).map(|_| pool.acquire(Identity::SERVER, soon()));
+        for taken in futures_util::future::join_all(attempts).await {
             assert!(matches!(taken, Err(SessionError::Unreachable(_))));
         }
         assert!(begun.elapsed() < Duration::from_millis(200), "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_waiting_request_gets_room_that_comes_while_all_permits_are_taken() {
+    async fn a_waiting_request_gets_a_connection_once_one_is_free() {
         let (pool, server) = pool(4, 1);
         let first = pool.acquire(Identity::SERVER, soon()).await.unwrap_or_else(|error| panic!("{error}"));
         let waiting = pool.acquire(Identity::SERVER, soon());
         let grow = async {
             tokio::time::sleep(Duration::from_millis(700)).await;
-            server.room.store(5, Ordering::Relaxed);
+            server.free.store(5, Ordering::Relaxed);
         };
         let (second, ()) = tokio::join!(waiting, grow);
-        assert!(second.is_ok(), "the first one still has its own");
+        assert!(second.is_ok(), "the second request must get a connection while the first is held");
         drop((first, second));
         assert_eq!(pool.permits.load().waiting, 0);
     }

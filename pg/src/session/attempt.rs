@@ -1,4 +1,4 @@
-//! One try of a transaction on one leased connection, and what becomes of both when the request is gone.
+//! One attempt at a transaction on one leased connection, including its cleanup when the request is dropped.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::pool;
 /// How long a cancelled connection may take to become clean again.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
-/// One exchange on one leased connection. Dropped half-way, it finishes in a task of its own.
+/// One exchange on one leased connection. If dropped before the end, the exchange finishes in a task of its own.
 pub(super) struct Attempt {
-    /// Gone once the exchange is over.
+    /// `None` once the exchange is complete.
     under_way: Option<(Lease, Exchange)>,
-    over: Option<Work>,
+    completed: Option<Work>,
     tracker: TaskTracker,
     _counted: TaskTrackerToken,
 }
@@ -28,7 +28,7 @@ impl Attempt {
     pub(super) fn new(lease: Lease, work: Work, tracker: &TaskTracker) -> Self {
         Self {
             under_way: Some((lease, Exchange::new(work))),
-            over: None,
+            completed: None,
             tracker: tracker.clone(),
             _counted: tracker.token(),
         }
@@ -39,7 +39,7 @@ impl Attempt {
             return Err(SessionError::Deadline);
         };
         let deadline = exchange.work.scope.deadline;
-        // Dropping `self` after the deadline cancels what is running, reads and writes alike.
+        // Dropping `self` after the deadline cancels the exchange, reads and writes alike.
         let result = tokio::time::timeout_at(deadline, exchange.run(lease))
             .await
             .map_err(|_elapsed| SessionError::Deadline)?;
@@ -47,15 +47,15 @@ impl Attempt {
             if matches!(&result, Err(SessionError::Postgres(error)) if error.refuses_role()) {
                 lease.suspect();
             }
-            self.over = exchange.into_work();
+            self.completed = exchange.into_work();
             give_back(lease);
         }
         result
     }
 
-    /// The work, for another try; `None` while it is still under way, and after its check.
+    /// Returns the work for a retry; `None` while the exchange is under way, and after its check has run.
     pub(super) fn into_work(mut self) -> Option<Work> {
-        self.over.take()
+        self.completed.take()
     }
 }
 
@@ -63,7 +63,7 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         let Some((lease, exchange)) = self.under_way.take() else { return };
         match Handle::try_current() {
-            // After a panic the state is unknown, and without a runtime no task can finish the exchange.
+            // After a panic the connection's state is unknown, and without a runtime no task can finish the exchange.
             Err(_) => discard(lease),
             Ok(_) if std::thread::panicking() => discard(lease),
             Ok(_) if exchange.is_under_way() => {
@@ -74,11 +74,11 @@ impl Drop for Attempt {
     }
 }
 
-/// Ends an abandoned exchange: a write runs to its end, unless its deadline comes first; everything else is cancelled.
+/// Ends an abandoned exchange: a write runs to completion or to its deadline; anything else is cancelled.
 async fn finish(mut lease: Lease, mut exchange: Exchange) {
     if exchange.work.scope.access == Access::ReadWrite {
         let deadline = exchange.work.scope.deadline;
-        // The answer is not read.
+        // The result is discarded.
         if tokio::time::timeout_at(deadline, exchange.run(&mut lease)).await.is_ok() {
             return give_back(lease);
         }
@@ -88,13 +88,13 @@ async fn finish(mut lease: Lease, mut exchange: Exchange) {
     let canceller = lease.canceller().clone();
     let cleaned = tokio::time::timeout(CANCEL_GRACE, async {
         let (cancelled, _answers) = tokio::join!(canceller.cancel(), exchange.run(&mut lease));
-        // The cancel may have struck the reset.
-        matches!(cancelled, Ok(true)) && lease.has_been_reset().await
+        // The cancel may have hit the reset.
+        matches!(cancelled, Ok(true)) && lease.wait_for_reset().await
     });
     if cleaned.await.unwrap_or(false) { give_back(lease) } else { discard(lease) }
 }
 
-/// Returns the connection to the pool if any request can use it.
+/// Returns the connection to the pool if it is clean; otherwise discards it.
 fn give_back(mut lease: Lease) {
     if lease.is_clean() {
         lease.reset_if_due();

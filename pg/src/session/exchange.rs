@@ -1,4 +1,4 @@
-//! One transaction on one connection, step by step. See the head of [`crate::session`] for the rules.
+//! One transaction on one connection, step by step. The rules are in the module docs of [`crate::session`].
 
 use std::sync::{Arc, LazyLock, PoisonError};
 
@@ -6,26 +6,26 @@ use crate::pg_error::{DriverError, PgError};
 use crate::session::{Access, Answers, End, Isolation, Scope, SessionError, Statement, Work};
 use crate::wire::{Connection, Outcome, StatementKey, Value};
 
-/// How far it is. Every wait in [`Exchange::run`] can be dropped and resumed, because all state is here and in the
-/// connection.
+/// Progress of an exchange. Every await in [`Exchange::run`] can be dropped and resumed, because all state is here
+/// and in the connection.
 enum Stage {
-    /// Nothing is sent yet.
+    /// Nothing has been sent.
     Waiting,
-    /// BEGIN if need be, settings, statements, and the end where no check comes before it.
+    /// BEGIN (if needed), settings and statements have been sent, and the end unless a check decides on it.
     Running,
-    /// The end that was left to choose.
+    /// The end that the check chose has been sent.
     Ending,
-    /// ROLLBACK of what failed.
+    /// ROLLBACK has been sent after a failure.
     Undoing,
 }
 
-/// A transaction and what it has given so far.
+/// A transaction and its results so far.
 pub(super) struct Exchange {
     pub(super) work: Work,
     stage: Stage,
     answers: Answers,
     failure: Option<Box<PgError>>,
-    /// The check has answered, which it does once only.
+    /// Whether the check has run, which it may do only once.
     is_decided: bool,
 }
 
@@ -34,28 +34,28 @@ impl Exchange {
         Self { work, stage: Stage::Waiting, answers: Vec::new(), failure: None, is_decided: false }
     }
 
-    /// Whether the server may have heard of it.
+    /// Whether anything may have reached the server.
     pub(super) const fn is_under_way(&self) -> bool {
         !matches!(self.stage, Stage::Waiting)
     }
 
-    /// The work, if it can be done once more from its beginning: not after its check.
+    /// Returns the work if it can be run again from the beginning: not after its check has run.
     pub(super) fn into_work(self) -> Option<Work> {
         (!self.is_decided).then_some(self.work)
     }
 
-    /// The caller has abandoned it. If COMMIT is not sent yet, it is rolled back: a cancelled statement may have completed all
-    /// the same, and the caller has been told that it did not.
+    /// Marks the exchange as abandoned by the caller. If COMMIT has not been sent, the transaction is rolled back: a
+    /// cancelled statement may still have completed, and the caller was told that it did not.
     pub(super) fn give_up(&mut self) {
         self.work.check = None;
         self.work.end = End::Rollback;
     }
 
-    /// Runs it to its end. May be dropped and called again with the same connection.
+    /// Runs the exchange to completion. The future may be dropped and the call repeated with the same connection.
     pub(super) async fn run(&mut self, connection: &mut Connection) -> Result<Answers, SessionError> {
         loop {
             if matches!(self.stage, Stage::Waiting) {
-                // Before sending: a half-written batch must not count as not sent.
+                // Set before sending: a partially written batch must not count as unsent.
                 self.stage = Stage::Running;
                 self.send(connection)?;
             }
@@ -76,7 +76,7 @@ impl Exchange {
                     self.is_decided = true;
                     connection.open_simple(end_text(end));
                 }
-                // Deferred constraints may have been broken, and the transaction waits for its end.
+                // A deferred constraint may have failed, and the transaction is still open.
                 Stage::Waiting | Stage::Running | Stage::Ending if in_transaction => {
                     self.stage = Stage::Undoing;
                     connection.open_simple(end_text(End::Rollback));
@@ -95,12 +95,12 @@ impl Exchange {
         }
     }
 
-    /// Writes the whole of it, up to a check, into the connection's buffer.
+    /// Writes the transaction, up to the check if there is one, into the connection's buffer.
     fn send(&self, connection: &mut Connection) -> Result<(), DriverError> {
         let Work { scope, scope_key, steps, end, check, kept: _ } = &self.work;
         let commits = scope.access == Access::ReadWrite && *end == End::Commit && check.is_none();
         connection.open_batch(commits);
-        // Without BEGIN the Sync is the COMMIT. A connection's own defaults are those of a plain BEGIN.
+        // Without BEGIN, the Sync commits. The connection's defaults match those of a plain BEGIN.
         let is_implicit = scope.isolation == Isolation::ReadCommitted
             && !scope.savepoints
             && *end == End::Commit
@@ -130,7 +130,7 @@ impl Exchange {
     }
 }
 
-/// All settings in one statement, prepared once per connection and number of settings.
+/// Applies all settings in one statement, which is prepared once per connection and number of settings.
 fn set(
     connection: &mut Connection,
     scope: &Scope,
@@ -149,14 +149,14 @@ fn set(
     connection.execute(StatementKey { scope: 0, text: settings_text(count) }, values, false)
 }
 
-/// `select where set_config($1,$2,true) is null or …`, made once for each number of settings that requests usually have.
+/// `select where set_config($1,$2,true) is null or …`, cached for the usual numbers of settings.
 fn settings_text(count: usize) -> Arc<str> {
     const USUAL: usize = 32;
     static TEXTS: LazyLock<Vec<Arc<str>>> = LazyLock::new(|| (0..USUAL).map(make_settings_text).collect());
     TEXTS.get(count).map_or_else(|| make_settings_text(count), Arc::clone)
 }
 
-/// Conditions that are never true: OR evaluates them in order, and no row sends the claims and headers back to us.
+/// The conditions are never true: OR evaluates all of them in order, and no row sends the claims and headers back.
 fn make_settings_text(count: usize) -> Arc<str> {
     let calls = (0..count)
         .map(|index| format!("pg_catalog.set_config(${}, ${}, true) is null", 2 * index + 1, 2 * index + 2));

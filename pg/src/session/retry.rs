@@ -1,19 +1,22 @@
-//! Which failed transactions run again (docs/decisions/0017): those that are known to have changed nothing, a few times.
+//! Which failed transactions are retried (docs/decisions/0017): a few times, those that are known to have changed
+//! nothing.
 
 use std::time::Duration;
 
 use crate::session::{Access, SessionError};
 
-/// How often a request meets a schema that has just changed before that is its answer.
+/// How many attempts may fail on a stale statement before the error is returned.
 const STALE_ATTEMPTS: u32 = 5;
-/// The same for one that meets a change half-way: each may meet another one, where a migration makes one after the other.
+/// How many attempts may fail on a catalog change in progress. A migration may make many changes in a row, and each
+/// attempt may meet another one.
 const CATALOG_ATTEMPTS: u32 = 7;
-/// The pause after the first time: the other transaction's change has yet to reach all backends. It doubles each time.
+/// The first pause after a catalog error: the other transaction's change has not reached all backends yet. Doubles
+/// each time.
 const CATALOG_PAUSE: Duration = Duration::from_millis(2);
-/// How often PostgreSQL may end a read because of a deadlock before that is the answer.
+/// How many attempts of a read may be aborted because of a deadlock.
 const DEADLOCK_ATTEMPTS: u32 = 3;
 
-/// What has failed so far.
+/// Failures of one transaction so far, by cause.
 #[derive(Default)]
 pub(super) struct Failures {
     stale: u32,
@@ -23,23 +26,23 @@ pub(super) struct Failures {
     login: u32,
 }
 
-/// Why another try may succeed.
+/// Why a retry may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Retry {
-    /// The statement was prepared for another schema.
+    /// The statement was prepared for an earlier schema.
     Stale,
-    /// The catalog was between two states: after this pause it is not.
+    /// A catalog change was in progress; retry after this pause.
     Catalog(Duration),
-    /// PostgreSQL ended it, so that the other side can go on.
+    /// PostgreSQL aborted the transaction to resolve a deadlock.
     Deadlock,
-    /// The connection ended; another one may live.
+    /// The connection ended; another one may work.
     Connection,
-    /// The login may not take on the role, or is no more: the pool looks which.
+    /// The login may not assume the role, or was dropped; the pool finds out which.
     Login,
 }
 
 impl Retry {
-    /// For `basalt_transactions_repeated_total`.
+    /// The `reason` label of `basalt_transactions_repeated_total`.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Stale => "stale",
@@ -52,7 +55,8 @@ impl Retry {
 }
 
 impl Failures {
-    /// Counts a failure of a transaction whose results the caller has not seen; says why to run it again, if so.
+    /// Counts a failure of a transaction whose results the caller has not seen; returns the reason to retry it, if
+    /// any.
     pub(super) fn note(&mut self, failure: &SessionError, access: Access) -> Option<Retry> {
         match failure {
             SessionError::Postgres(error) if error.is_stale_statement() => {
@@ -64,20 +68,20 @@ impl Failures {
                 let pause = CATALOG_PAUSE * (1 << (self.catalog - 1));
                 (self.catalog < CATALOG_ATTEMPTS).then_some(Retry::Catalog(pause))
             }
-            // Rows a read looks at are never locked against it: a change of the schema wanted its tables the other way
-            // round, or a function its advisory locks.
+            // Reads lock no rows, so the deadlock came from a schema change that locked the same tables in another
+            // order, or from a function's advisory locks.
             SessionError::Postgres(error) if error.code == "40P01" && access == Access::ReadOnly => {
                 self.deadlock += 1;
                 (self.deadlock < DEADLOCK_ATTEMPTS).then_some(Retry::Deadlock)
             }
-            // Nothing was committed, and unless a function wanted the role nothing ran: it is set first.
+            // The role is set first, so nothing ran or was committed, unless a function switched roles.
             SessionError::Postgres(error) if error.refuses_role() => {
                 self.login += 1;
                 (self.login == 1).then_some(Retry::Login)
             }
-            // PostgreSQL ends idle sessions with it: the session had not read our command.
+            // PostgreSQL ends idle sessions with this code, so the session had not read our command.
             SessionError::Postgres(error) if error.is_fatal && error.code == "57P05" => self.connection(),
-            // A read has no effect to double: a connection that died (a restart, a failover) is worth one more try.
+            // A read has no side effects: when its connection dies (a restart, a failover), one retry is safe.
             SessionError::Postgres(error) if error.is_outage() && access == Access::ReadOnly => {
                 self.connection()
             }
@@ -116,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_writes_run_again_where_nothing_has_happened() {
+    fn failures_without_side_effects_are_retried() {
         for (failure, reads, writes) in [
             (postgres("26000", "", false), 4, 4),
             (postgres("0A000", "cached plan must not change result type", false), 4, 4),
@@ -125,7 +129,7 @@ mod tests {
             (postgres("57P01", "", true), 1, 0),
             (postgres("40001", "", true), 1, 0),
             (SessionError::Unavailable(String::new()), 1, 0),
-            // The role's own limit on a transaction.
+            // The role's own transaction timeout.
             (postgres("25P04", "", true), 0, 0),
             (postgres("40001", "", false), 0, 0),
             (postgres("40P01", "", false), 2, 0),
@@ -143,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_role_is_tried_once_more() {
+    fn a_refused_role_is_retried_once() {
         let mut error = PgError::busy();
         error.code = "42501".to_owned();
         for (routine, again) in [("call_string_check_hook", 1), ("aclcheck_error", 0)] {
@@ -155,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn all_pauses_together_are_short() {
+    fn catalog_pauses_add_up_to_126_ms() {
         let failure = postgres("XX000", "cache lookup failed for function 1", false);
         let mut failures = Failures::default();
         let pauses = std::iter::from_fn(|| match failures.note(&failure, Access::ReadOnly)? {

@@ -1,60 +1,60 @@
-//! Why a database could not be brought up to date.
+//! The error of [`super::apply`].
 
 use crate::pg_error::{DriverError, PgError};
 
 /// Why a database could not be brought up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationError {
-    /// An applied migration is not the one in this binary.
+    /// The checksum of an applied migration differs from the one in this binary.
     #[error(
         "system migration {service}/{version:04}_{name} was changed after it had been applied to this database; \
          start the release that applied it, or restore a backup"
     )]
     Changed {
-        /// The service it belongs to.
+        /// Service of the migration.
         service: &'static str,
-        /// Its number.
+        /// Version of the migration.
         version: u32,
-        /// Its name.
+        /// Name of the migration.
         name: &'static str,
     },
     /// A newer release, or a build with more features, has changed the database.
     #[error(
-        "this database was used by a newer release of Basalt, or by one built with more features, whose system migrations this one does not know \
-         ({}); nothing was changed. Start that release, or restore a backup from before it",
+        "this database was used by a newer release of Basalt, or by a build with more features: this build does not know the system migrations \
+         {}. Nothing was changed. Start that release, or restore an earlier backup",
         .0.join(", ")
     )]
     Newer(
-        /// As `service/0001_name`.
+        /// Unknown migrations, as `service/0001_name`.
         Vec<String>,
     ),
-    /// A statement of a migration failed; nothing of that migration was kept.
+    /// A statement of a migration failed; the migration was rolled back.
     #[error("system migration {service}/{version:04}_{name}, line {line}: {source}")]
     Failed {
-        /// The service it belongs to.
+        /// Service of the migration.
         service: &'static str,
-        /// Its number.
+        /// Version of the migration.
         version: u32,
-        /// Its name.
+        /// Name of the migration.
         name: &'static str,
-        /// One-based line of its file; 1 when PostgreSQL did not say.
+        /// One-based line in the migration's file; 1 if PostgreSQL reported no position.
         line: usize,
-        /// PostgreSQL's answer.
+        /// PostgreSQL's error.
         source: Box<PgError>,
     },
-    /// Another server holds the lock for longer than a migration takes.
-    #[error("another server has been migrating this database for over {} s; try again when it is done", super::LOCK_WAIT.as_secs())]
+    /// Another server has held the lock for longer than a migration takes.
+    #[error("another server has been migrating this database for over {} s; retry when it has finished", super::LOCK_WAIT.as_secs())]
     Busy,
-    /// A query of our own failed.
-    #[error("reading the state of the database: {0}")]
+    /// A query of [`super::apply`] itself failed.
+    #[error("cannot read the state of the database: {0}")]
     Postgres(#[source] Box<PgError>),
-    /// The connection broke; the driver's text.
-    #[error("the connection to the database broke: {0}")]
+    /// The connection was lost; contains the driver's message.
+    #[error("the connection to the database was lost: {0}")]
     Connection(String),
 }
 
 impl MigrationError {
-    /// The SQLSTATE, where it was PostgreSQL that refused.
+    /// The SQLSTATE, if the error came from PostgreSQL.
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         match self {

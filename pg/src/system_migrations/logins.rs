@@ -1,6 +1,6 @@
-//! Passwords of the login roles. PostgreSQL is sent SCRAM verifiers, made here, so that a password stands neither in
-//! a statement nor in the server's log. A superuser can see the stored verifiers, so at most starts nothing is
-//! written; any other login sets them at each start, which costs one round trip.
+//! Sets the passwords of the login roles. PostgreSQL receives SCRAM verifiers computed here, so that no password
+//! appears in a statement or in the server's log. A superuser can read the stored verifiers and usually has nothing
+//! to write; any other login sets the passwords at each start, which costs one round trip.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::{digest, hmac, pbkdf2};
@@ -23,16 +23,16 @@ const ROLES_AS_OTHERS: &str = "
 select rolname::text, rolpassword from pg_catalog.pg_roles
 where rolname = any ($1) and not rolsuper and rolname <> current_user";
 
-/// What became of the passwords.
+/// The result of [`set_passwords`].
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// Roles that have a new password.
+    /// Roles whose password was changed.
     pub(super) set: Vec<&'static str>,
-    /// Some role belongs to another administrator (PostgreSQL 16 and later ask for ADMIN on it).
+    /// Whether PostgreSQL refused a change: versions 16 and later require ADMIN on the role.
     pub(super) is_refused: bool,
 }
 
-/// Sets the passwords that differ from what is stored.
+/// Sets the passwords that differ from the stored ones.
 pub(super) async fn set_passwords(
     client: &Client,
     passwords: &[(&'static str, SecretString)],
@@ -70,7 +70,7 @@ async fn set_one(client: &Client, statement: &str) -> Result<(), MigrationError>
     let mut attempt = 0;
     loop {
         match client.batch_execute(statement).await.map_err(MigrationError::from) {
-            // Another server that starts at the same moment sets the same password.
+            // A server that starts at the same moment sets the same password.
             Err(MigrationError::Postgres(error)) if attempt < ATTEMPTS && is_lost_race(&error) => {
                 tokio::time::sleep(std::time::Duration::from_millis(30 << attempt)).await;
                 attempt += 1;
@@ -80,8 +80,8 @@ async fn set_one(client: &Client, statement: &str) -> Result<(), MigrationError>
     }
 }
 
-/// Whether a stored `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>` (RFC 5803) belongs to this password.
-/// Anything else, MD5 included, does not: it is then replaced.
+/// Whether a stored verifier `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>` (RFC 5803) belongs to this
+/// password. Any other format, MD5 included, does not match and is replaced.
 fn matches(verifier: &str, password: &[u8]) -> bool {
     fn parse(verifier: &str) -> Option<(NonZeroU32, Vec<u8>, Vec<u8>)> {
         let (parameters, keys) = verifier.strip_prefix("SCRAM-SHA-256$")?.split_once('$')?;
@@ -90,7 +90,7 @@ fn matches(verifier: &str, password: &[u8]) -> bool {
         Some((iterations.parse().ok()?, BASE64.decode(salt).ok()?, BASE64.decode(stored_key).ok()?))
     }
     let Some((iterations, salt, stored_key)) = parse(verifier) else { return false };
-    // Not an attacker's choice, but a foreign role could carry a count that takes minutes.
+    // The count is not an attacker's choice, but another tool may have stored one that takes minutes.
     if iterations.get() > 100_000 {
         return false;
     }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn other_forms_match_nothing() {
+    fn other_verifier_formats_match_no_password() {
         for stored in [
             "",
             "********",

@@ -1,13 +1,14 @@
-//! Row-level security on the services' own tables. The API roles hold grants on `storage.objects` and others, so a table
-//! without row-level security shows every row. An event trigger (`0007_row_security_guard.sql`) keeps the project's SQL
-//! from switching it off; each start restores it where no such trigger could be created, or where it did not hold.
+//! Row-level security on the services' own tables. The API roles hold grants on `storage.objects` and others, so a
+//! table without row-level security exposes every row. An event trigger (`0007_row_security_guard.sql`) keeps the
+//! project's SQL from disabling it; each start enables it again, in case the trigger could not be created or was
+//! bypassed.
 
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::MigrationError;
 
-/// Selects the name of each service's table without row-level security. A service's table belongs to the owner of the
-/// service's schema; a project's table in such a schema does not.
+/// Lists the service tables without row-level security. A service's table belongs to the owner of the service's
+/// schema; a project's table in the same schema does not.
 const UNPROTECTED: &str = "
 select pg_catalog.format('%I.%I', n.nspname, c.relname) as name
 from pg_catalog.pg_class c
@@ -16,12 +17,12 @@ where n.nspname in ('auth', 'storage', 'realtime', 'functions') and c.relowner =
   and c.relkind in ('r', 'p') and not c.relrowsecurity
 order by 1";
 
-/// The services' tables that lack row-level security, as quoted names.
+/// The service tables that lack row-level security, as quoted names.
 ///
 /// # Errors
-/// The query fails.
+/// The query failed.
 pub async fn unprotected_tables(client: &Client) -> Result<Vec<String>, tokio_postgres::Error> {
-    // The simple protocol: `doctor` may have a transaction pooler in between.
+    // The simple protocol, because `doctor` may connect through a transaction pooler.
     let messages = client.simple_query(UNPROTECTED).await?;
     let rows = messages.iter().filter_map(|message| {
         let SimpleQueryMessage::Row(row) = message else { return None };
@@ -30,7 +31,7 @@ pub async fn unprotected_tables(client: &Client) -> Result<Vec<String>, tokio_po
     Ok(rows.map(str::to_owned).collect())
 }
 
-/// Enables row-level security on the services' tables that lack it; returns their names.
+/// Enables row-level security on the service tables that lack it; returns their names.
 pub(super) async fn restore(client: &Client) -> Result<Vec<String>, MigrationError> {
     let tables = unprotected_tables(client).await?;
     for table in &tables {

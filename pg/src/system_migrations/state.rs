@@ -1,4 +1,4 @@
-//! What a database has and what its login may do, read from the catalogs in two round trips.
+//! What exists in a database and what its login may do, read from the catalogs in two round trips.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use tokio_postgres::Client;
 use super::steps::{CLUSTER, DDL_WATCH, DDL_WATCH_MORE, ROLES, ROW_SECURITY_GUARD};
 use super::{Limit, MigrationError, SystemMigration};
 
-/// What is recorded of each migration, by service and version.
+/// Applied migrations by service and version.
 pub(super) type Applied = HashMap<(String, u32), Record>;
 
 /// A row of `basalt.system_migrations`.
@@ -17,7 +17,7 @@ pub(super) struct Record {
     pub(super) checksum: String,
 }
 
-/// The list of what was applied. Made before the first migration is recorded, hence not a migration itself.
+/// The table of applied migrations. Created before the first migration is recorded, so it is not a migration itself.
 pub(super) const TABLE: &str = "
 create schema if not exists basalt;
 comment on schema basalt is 'Private to the Basalt server.';
@@ -63,7 +63,7 @@ from pg_catalog.pg_roles me
 where me.rolname = current_user";
 
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "a row of catalog facts")]
+#[expect(clippy::struct_excessive_bools, reason = "each field is an independent fact from the catalog")]
 pub(super) struct State {
     applied: Applied,
     has_table: bool,
@@ -108,7 +108,7 @@ impl State {
     }
 
     #[cfg(test)]
-    pub(super) fn of(applied: Applied) -> Self {
+    pub(super) fn with_applied(applied: Applied) -> Self {
         Self { applied, ..Self::default() }
     }
 
@@ -125,8 +125,8 @@ impl State {
         record.map(|record| record.checksum.as_str())
     }
 
-    /// Migrations that are none of `known`, as `service/0001_name`, in order. Scripts that run again when they change, version 0, do not count:
-    /// they leave nothing that another release could not work with.
+    /// Applied migrations that are not in `known`, as `service/0001_name`, sorted. Version 0 is ignored: those
+    /// scripts run again whenever they change, and any release can work with what they leave.
     pub(super) fn unknown(&self, known: &[SystemMigration]) -> Vec<String> {
         let is_known = |service: &str, version: u32| {
             known.iter().any(|migration| migration.service == service && migration.version == version)
@@ -150,8 +150,8 @@ impl State {
             && self.checksum_of(&CLUSTER) == Some(CLUSTER.checksum().as_str())
     }
 
-    /// The applied migrations whose event triggers do not exist: the login that applied them was not a superuser, or the
-    /// triggers were dropped. Empty where the login cannot create event triggers.
+    /// Applied migrations whose event triggers are missing: the login that applied them was not a superuser, or the
+    /// triggers were dropped. Empty if the login cannot create event triggers.
     pub(super) fn missing_event_triggers(&self) -> Vec<SystemMigration> {
         if !self.is_superuser {
             return Vec::new();
@@ -166,7 +166,7 @@ impl State {
         missing
     }
 
-    /// What is missing, and the statement that would add it.
+    /// The rights that are missing, with the statements that grant them.
     pub(super) fn limits(&self) -> Vec<Limit> {
         let known = [
             (
@@ -181,7 +181,7 @@ impl State {
                 self.postgres_bypasses,
                 Limit {
                     what: "role postgres cannot bypass row-level security",
-                    cost: "it is a member of supabase_auth_admin instead, so the project's SQL may change schema auth",
+                    cost: "it is made a member of supabase_auth_admin, so the project's SQL can change schema auth",
                     remedy: "alter role postgres bypassrls",
                 },
             ),
@@ -189,8 +189,8 @@ impl State {
                 self.has_ddl_watch,
                 Limit {
                     what: "no event trigger reports schema changes",
-                    cost: "after DDL of your own, run: notify pgrst, 'reload schema'",
-                    remedy: "`basalt migrate`, once, with a superuser in database.url",
+                    cost: "after your own DDL, run: notify pgrst, 'reload schema'",
+                    remedy: "run `basalt migrate` once with a superuser in database.url",
                 },
             ),
             (

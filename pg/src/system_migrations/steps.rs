@@ -1,44 +1,43 @@
-//! The steps themselves: what a [`SystemMigration`] is, those that core brings, and the scripts that are no migrations
-//! because they are run again.
+//! The type [`SystemMigration`], this crate's own migrations, and the scripts that are not migrations because they
+//! run repeatedly.
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-/// One step of a service's own schema. `sql` runs in a transaction, with an empty search path, as the role that
-/// [`super::apply`] is connected as; it may `set local role` to make its objects another's.
+/// One step of a service's schema. `sql` runs in a transaction with an empty search path, as the role that
+/// [`super::apply`] is connected as; it may `set local role` to create objects owned by another role.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemMigration {
-    /// The crate it belongs to: `core`, `auth`, `storage`, …
+    /// The service it belongs to: `core`, `auth`, `storage`, …
     pub service: &'static str,
-    /// Counts from 1 within its service, without holes. Zero is for scripts that are run again whenever their text
-    /// changes.
+    /// Counts from 1 within its service, without gaps. Zero marks a script that runs again whenever its text changes.
     pub version: u32,
-    /// As in the file's name.
+    /// The name, as in the file's name.
     pub name: &'static str,
-    /// The file.
+    /// The file's contents.
     pub sql: &'static str,
 }
 
 impl SystemMigration {
-    /// For the lists in the service crates.
+    /// Builds an entry of a service's migration list.
     #[must_use]
     pub const fn new(service: &'static str, version: u32, name: &'static str, sql: &'static str) -> Self {
         Self { service, version, name, sql }
     }
 
-    /// Lower-case hexadecimal SHA-256 of the text: an applied migration never changes again.
+    /// SHA-256 of `sql` in lower-case hexadecimal. The text of an applied migration must never change.
     #[must_use]
     pub fn checksum(&self) -> String {
         sha256_hex(self.sql.as_bytes())
     }
 }
 
-/// Lower-case hexadecimal SHA-256, as kept in `basalt.system_migrations` and `basalt.project_files`.
+/// SHA-256 in lower-case hexadecimal, as stored in `basalt.system_migrations` and `basalt.project_files`.
 #[must_use]
 pub fn sha256_hex(bytes: &[u8]) -> String {
     digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Core's own: schemas, the private schema `basalt`, the watch for DDL. [`super::apply`] puts them before all others.
+/// This crate's migrations: schemas, the private schema `basalt`, the DDL triggers. [`super::apply`] runs them first.
 pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("core", 1, "schemas", include_str!("../../migrations/0001_schemas.sql")),
     SystemMigration::new("core", 2, "basalt", include_str!("../../migrations/0002_basalt.sql")),
@@ -49,11 +48,12 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     ROW_SECURITY_GUARD,
 ];
 
-/// Run again by a superuser when the triggers are missing: the login that applied it first may have been none.
+/// A superuser runs it again if the triggers are missing: the login that first applied it may not have been a
+/// superuser.
 pub(super) const DDL_WATCH: SystemMigration =
     SystemMigration::new("core", 3, "ddl_watch", include_str!("../../migrations/0003_ddl_watch.sql"));
 
-/// What the triggers run: always run again after [`DDL_WATCH`].
+/// The functions of the triggers: always runs again after [`DDL_WATCH`].
 pub(super) const DDL_WATCH_MORE: SystemMigration = SystemMigration::new(
     "core",
     6,
@@ -61,7 +61,7 @@ pub(super) const DDL_WATCH_MORE: SystemMigration = SystemMigration::new(
     include_str!("../../migrations/0006_ddl_watch_more.sql"),
 );
 
-/// Run again by a superuser when its event trigger is missing, as [`DDL_WATCH`].
+/// A superuser runs it again if its event trigger is missing, like [`DDL_WATCH`].
 pub(super) const ROW_SECURITY_GUARD: SystemMigration = SystemMigration::new(
     "core",
     7,
@@ -72,7 +72,7 @@ pub(super) const ROW_SECURITY_GUARD: SystemMigration = SystemMigration::new(
 pub(super) const CLUSTER: SystemMigration =
     SystemMigration::new("cluster", 0, "roles", include_str!("../../migrations/cluster.sql"));
 
-/// The role names that `cluster.sql` makes. Its loop is the truth; a test compares.
+/// The roles that `cluster.sql` creates. The script's own list is authoritative; a test compares the two.
 pub(super) const ROLES: &[&str] = &[
     "anon",
     "authenticated",
@@ -86,22 +86,22 @@ pub(super) const ROLES: &[&str] = &[
     "postgres",
 ];
 
-/// What objects that the project's migrations make in `public` grant by themselves (DESIGN section 12).
+/// The default privileges on objects that the project's migrations create in `public` (DESIGN section 12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
-    /// Nothing, and functions are not for PUBLIC: `policies/` grants what it means to.
+    /// Grants nothing, not even EXECUTE on functions to PUBLIC: `policies/` grants access explicitly.
     #[default]
     Basalt,
-    /// Everything to the API roles, as old projects rely on; row-level security is the fence.
+    /// Grants everything to the API roles, as older projects expect; row-level security protects the rows.
     Supabase,
-    /// A Supabase project with `[api] auto_expose_new_tables = false`.
+    /// The privileges of a Supabase project with `[api] auto_expose_new_tables = false`.
     SupabaseUnexposed,
-    /// Whatever the database has: its project belongs to another server.
+    /// Leaves the database's privileges as they are: the project belongs to another server.
     Untouched,
 }
 
 impl Layout {
-    /// The script that sets the default privileges; none where they are left alone.
+    /// The script that sets the default privileges; `None` if they are left alone.
     pub(super) const fn script(self) -> Option<SystemMigration> {
         let (name, sql) = match self {
             Self::Untouched => return None,
@@ -121,14 +121,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_count_from_one_without_holes() {
+    fn versions_count_from_one_without_gaps() {
         for (index, migration) in MIGRATIONS.iter().enumerate() {
             assert_eq!(usize::try_from(migration.version).unwrap(), index + 1, "{}", migration.name);
         }
     }
 
     #[test]
-    fn every_role_of_the_script_is_checked_for() {
+    fn roles_match_the_cluster_script() {
         for role in ROLES {
             assert!(CLUSTER.sql.contains(&format!("('{role}',")), "{role}");
         }

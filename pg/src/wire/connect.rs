@@ -1,8 +1,8 @@
-//! Opening a connection: hosts in turn, TLS, login, and the cancel request that goes the same way.
+//! Opens connections: tries hosts in turn, negotiates TLS, logs in. Cancel requests take the same route.
 //!
-//! The login itself (SCRAM, MD5, clear text, channel binding) is the driver's: it is lent the stream, and both of its
-//! halves are dropped when the server has said that it is ready. What it does for `hosts`, `target_session_attrs` and
-//! the socket options on its own sockets is repeated here, because it keeps those.
+//! The login itself (SCRAM, MD5, clear text, channel binding) is done by the driver, which borrows the stream; both
+//! halves of its client are dropped once the server is ready. The handling of `hosts`, `target_session_attrs` and
+//! socket options is reimplemented here, because the driver applies it only to sockets that it owns.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,23 +24,23 @@ use crate::pg_error::DriverError;
 /// `SSLRequest` of the protocol: length and code.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Statements, in sessions that are as new after each reset.
+    /// Statements, in a session that is reset between requests.
     Statements,
-    /// A replication stream: commands of that protocol, and simple queries.
+    /// A replication stream: replication commands and simple queries.
     Replication,
 }
 
-/// Where a connection leads.
+/// Address of a server.
 #[derive(Clone, Debug)]
 enum Address {
     Tcp { address: SocketAddr, hostname: Option<String> },
     Unix(PathBuf),
 }
 
-/// Asks the server to end what a connection is running.
+/// Cancels what a connection is running.
 #[derive(Clone)]
 pub(crate) struct Canceller {
     database: Database,
@@ -50,9 +50,9 @@ pub(crate) struct Canceller {
 }
 
 impl Canceller {
-    /// Sends the request and waits until its own connection is closed: only then can it no longer strike a later
-    /// statement. `Ok(false)` when that cannot be known, so that the caller discards the connection. How long that may take
-    /// is the caller's to say.
+    /// Sends the request and waits until its own connection is closed; only then can it no longer affect a later
+    /// statement. Returns `Ok(false)` if that is unknown, so that the caller discards the connection. The caller sets
+    /// the timeout.
     pub(crate) async fn cancel(&self) -> Result<bool, DriverError> {
         let mut stream = dial(&self.database, &self.address, self.is_encrypted).await?;
         if self.is_encrypted {
@@ -60,7 +60,7 @@ impl Canceller {
         } else {
             self.token.cancel_query_raw(&mut stream, NoTls).await?;
         }
-        // The server answers by closing once the signal is sent; over TLS it does so without close_notify.
+        // The server closes the connection once the signal is sent; over TLS it does so without close_notify.
         let mut answer = [0_u8; 1];
         Ok(match stream.read(&mut answer).await {
             Ok(read) => read == 0,
@@ -70,13 +70,14 @@ impl Canceller {
 }
 
 impl Connection {
-    /// Opens a connection of `database`'s login, of the first host that takes it. Each is given `connect_timeout` for all of
-    /// it, as libpq does: a host that accepts the connection and stays silent must not keep us from the next.
+    /// Opens a connection with the login of `database`, to the first host that accepts it. As in libpq,
+    /// `connect_timeout` applies to each host in total, so that a host that accepts the connection but does not
+    /// respond does not block the next one.
     pub(crate) async fn open(database: &Database, limits: &Limits) -> Result<Self, DriverError> {
         Self::open_as(database, limits, Purpose::Statements).await
     }
 
-    /// The same for one purpose or the other.
+    /// Opens a connection for a purpose.
     pub(super) async fn open_as(
         database: &Database,
         limits: &Limits,
@@ -96,37 +97,37 @@ impl Connection {
 }
 
 impl Connection {
-    /// The process id of its backend, asked for once.
+    /// Queries the process id of the backend.
     pub(crate) async fn backend(&mut self) -> Result<i32, DriverError> {
         let rows = self.simple_query("select pg_catalog.pg_backend_pid()").await?;
         self.backend = rows.first().and_then(|row| row.text(0)?.parse().ok());
         self.backend.ok_or_else(|| DriverError::Connection("the backend has no process id".to_owned()))
     }
 
-    /// Closes the connection instead of returning it to the pool, whatever comes of the next batch. The process id of its
-    /// backend, where it is known.
+    /// Closes the connection instead of returning it to the pool, whatever the result of the next batch. Returns the
+    /// process id of its backend, if known.
     pub(crate) const fn retire(&mut self) -> Option<i32> {
         self.is_retired = true;
         self.backend
     }
 
-    /// Its login may have been dropped: [`Connection::has_login`] checks before another request gets it.
+    /// Marks the login as possibly dropped; [`Connection::has_login`] checks it before the next request.
     pub(crate) const fn suspect(&mut self) {
         self.is_suspect = true;
     }
 
-    /// Whether its login is still one. A session outlives its role, and is refused whatever it wants from then on, also when
-    /// there is a role of that name again. Costs nothing unless it was suspected.
+    /// Whether the login still exists. A session outlives its role, and is then rejected for everything, even if a
+    /// role of that name is created again. Costs nothing unless the login is suspect.
     pub(crate) async fn has_login(&mut self) -> bool {
         if self.is_suspect {
-            // The name of a role that is gone is an error.
+            // Fails if the role no longer exists.
             self.is_suspect = self.simple_query("select session_user").await.is_err();
         }
         !self.is_suspect
     }
 }
 
-/// Every host and each of its addresses, in the order in which they are tried.
+/// Addresses of all hosts, in the order in which they are tried.
 async fn addresses(config: &Config) -> Result<Vec<Address>, DriverError> {
     let (hosts, host_addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
     let count = hosts.len().max(host_addresses.len());
@@ -172,17 +173,17 @@ async fn open_at(
     let mut config = database.config().clone();
     let mut stream = dial(database, &address, true).await?;
     let is_encrypted = stream.is_encrypted();
-    let lent = match purpose {
+    let borrowed = match purpose {
         Purpose::Statements => BorrowedStream::new(&mut stream),
         Purpose::Replication => BorrowedStream::with_parameter(&mut stream, b"replication\0database\0"),
     };
     let token = if is_encrypted {
-        // "Direct": the driver must not ask for TLS once more.
+        // "Direct": the driver must not request TLS again.
         config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
-        config.connect_raw(lent, AlreadyEncrypted).await?.0.cancel_token()
+        config.connect_raw(borrowed, AlreadyEncrypted).await?.0.cancel_token()
     } else {
         config.ssl_mode(SslMode::Disable);
-        config.connect_raw(lent, NoTls).await?.0.cancel_token()
+        config.connect_raw(borrowed, NoTls).await?.0.cancel_token()
     };
     let canceller = Canceller { database: database.clone(), address, is_encrypted, token };
     let mut connection = Connection::new(stream, canceller, limits.clone());
@@ -199,14 +200,14 @@ async fn open_at(
             return Err(DriverError::Connection(fault.to_owned()));
         }
     }
-    // A replication connection knows no prepared statements.
+    // A replication connection does not support prepared statements.
     if purpose == Purpose::Statements {
         connection.prepare_session().await?;
     }
     Ok(connection)
 }
 
-/// A socket to `address`, encrypted as the configuration wants it where `may_encrypt`.
+/// Opens a socket to `address`, encrypted according to the configuration if `may_encrypt`.
 async fn dial(database: &Database, address: &Address, may_encrypt: bool) -> Result<Stream, DriverError> {
     let config = database.config();
     let socket = async {
@@ -279,7 +280,7 @@ async fn encrypt(
     Ok(Stream::Tls(Box::new(encrypted)))
 }
 
-/// Worded as the driver does for the pools it serves.
+/// Worded like the driver's errors for the pools that use it.
 fn unreachable(error: &io::Error) -> DriverError {
     DriverError::Connection(format!("error connecting to server: {error}"))
 }

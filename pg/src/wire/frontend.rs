@@ -1,7 +1,7 @@
-//! Messages to the server, and the bytes of them that are still to be sent.
+//! Messages to the server, and their unsent bytes.
 //!
-//! Written by hand rather than with `postgres-protocol`'s serialisers, because those want one contiguous buffer: a body
-//! of 50 MB, which is one parameter, would be held twice.
+//! Written without the serialisers of `postgres-protocol`, which require one contiguous buffer: a body of 50 MB,
+//! which is a single parameter, would be held twice.
 
 use std::collections::VecDeque;
 
@@ -11,9 +11,9 @@ use super::statements::Prepared;
 use crate::pg_error::{DriverError, PgError};
 use crate::sql::Param;
 
-/// A parameter from this size on is sent from where it lies.
+/// Parameters of at least this size are sent without copying.
 const SHARED_FROM_BYTES: usize = 16 * 1024;
-/// A buffer that has grown beyond this is given back.
+/// A buffer that has grown beyond this size is freed.
 const KEPT_BUFFER_BYTES: usize = 256 * 1024;
 
 /// A parameter in text format.
@@ -21,7 +21,7 @@ const KEPT_BUFFER_BYTES: usize = 256 * 1024;
 pub(crate) enum Value<'a> {
     Null,
     Text(&'a [u8]),
-    /// Text that need not be copied.
+    /// Text that is not copied if it is large.
     Shared(&'a Bytes),
 }
 
@@ -47,13 +47,13 @@ impl<'a> From<&'a str> for Value<'a> {
     }
 }
 
-/// What is still to be sent.
+/// Bytes still to be sent.
 #[derive(Default)]
 pub(super) struct Outgoing {
-    /// Goes first.
+    /// Sent before `tail`.
     queue: VecDeque<Bytes>,
     tail: Vec<u8>,
-    /// Bytes of `tail` that are sent.
+    /// Number of bytes of `tail` already sent.
     sent: usize,
 }
 
@@ -69,7 +69,7 @@ impl Outgoing {
         }
     }
 
-    /// `count` bytes of [`Outgoing::chunk`] are sent.
+    /// Marks `count` bytes of [`Outgoing::chunk`] as sent.
     pub(super) fn advance(&mut self, count: usize) {
         if let Some(bytes) = self.queue.front_mut() {
             bytes.advance(count.min(bytes.len()));
@@ -99,7 +99,7 @@ impl Outgoing {
         self.header(b'P', 4 + name.len() + 1 + text.len() + 1 + 2)?;
         self.string(name);
         self.string(text.as_bytes());
-        // Parameter types are left to the server, as for literals.
+        // The server infers the parameter types, as for literals.
         self.tail.extend_from_slice(&[0, 0]);
         self.header(b'D', 4 + 1 + name.len() + 1)?;
         self.tail.push(b'S');
@@ -107,7 +107,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Binds the unnamed portal: parameters as text, results as text but for `bytea` where the columns are known.
+    /// Binds the unnamed portal: parameters as text; results as text, except `bytea` if the columns are known.
     pub(super) fn bind<'a>(
         &mut self,
         statement: &Prepared,
@@ -142,14 +142,14 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Executes the unnamed portal to its end.
+    /// Executes the unnamed portal to completion.
     pub(super) fn execute(&mut self) {
         self.tail.extend_from_slice(b"E\0\0\0\x09\0\0\0\0\0");
     }
 
     pub(super) fn close(&mut self, statement: &Prepared) {
         let name = statement.name();
-        // A name is a few bytes long.
+        // A name has only a few bytes.
         if self.header(b'C', 4 + 1 + name.len() + 1).is_ok() {
             self.tail.push(b'S');
             self.string(name);
@@ -160,7 +160,7 @@ impl Outgoing {
         self.tail.extend_from_slice(b"S\0\0\0\x04");
     }
 
-    /// Prepares a command of ours; nothing is to be known of it.
+    /// Prepares one of our own commands, without requesting a description.
     pub(super) fn prepare_command(&mut self, name: &str, text: &str) {
         if self.header(b'P', 4 + name.len() + 1 + text.len() + 1 + 2).is_ok() {
             self.string(name.as_bytes());
@@ -169,7 +169,7 @@ impl Outgoing {
         }
     }
 
-    /// Runs what [`Outgoing::prepare_command`] has prepared.
+    /// Runs a command prepared by [`Outgoing::prepare_command`].
     pub(super) fn run_command(&mut self, name: &str) {
         if self.header(b'B', 4 + 1 + name.len() + 1 + 6).is_ok() {
             self.tail.push(0);
@@ -179,14 +179,15 @@ impl Outgoing {
         }
     }
 
-    /// A simple query; its text is one of ours.
+    /// A simple query with one of our own texts.
     pub(super) fn query(&mut self, text: &str) {
         if self.header(b'Q', 4 + text.len() + 1).is_ok() {
             self.string(text.as_bytes());
         }
     }
 
-    /// Tells a replication stream's server how far its log was written, flushed and applied, all the same here.
+    /// Reports to the server of a replication stream how far its log was written, flushed and applied, which is
+    /// always the same position.
     pub(super) fn standby_status(&mut self, position: u64, now: u64) {
         self.tail.extend_from_slice(b"d\0\0\0\x26r");
         for number in [position, position, position, now] {
@@ -212,13 +213,13 @@ impl Outgoing {
     }
 
     fn share(&mut self, bytes: &Bytes) {
-        // `tail` is only sent from once the batch is complete: nothing of it is gone yet.
+        // Sending starts once the batch is complete, so nothing of `tail` has been sent.
         self.queue.push_back(std::mem::take(&mut self.tail).into());
         self.queue.push_back(bytes.clone());
     }
 }
 
-/// The protocol has no room for it: a fault of the request, not of the connection.
+/// The statement is too large for the protocol: an error of the request, not of the connection.
 fn unsendable(detail: &str) -> DriverError {
     DriverError::Postgres(Box::new(PgError::unsendable(detail)))
 }
@@ -240,7 +241,7 @@ mod tests {
         all
     }
 
-    /// Cuts messages at their lengths; every byte must belong to one.
+    /// Splits messages by their lengths; every byte must belong to one.
     fn tags(mut bytes: &[u8]) -> String {
         let mut tags = String::new();
         while let [tag, a, b, c, d, ..] = *bytes {
@@ -254,7 +255,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_are_as_long_as_they_say(
+        fn message_lengths_are_correct(
             params in proptest::collection::vec(proptest::option::of(0_usize..40_000), 0..5),
             step in 1_usize..50_000,
         ) {
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nul_byte_cannot_end_a_statement_early() {
+    fn statement_with_nul_byte_is_rejected() {
         assert!(Outgoing::default().parse(&Prepared::new(1), "select 1\0; drop table t").is_err());
     }
 }

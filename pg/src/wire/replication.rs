@@ -1,8 +1,8 @@
-//! A replication connection: commands that make a slot, then the stream of its changes over CopyBoth
+//! A replication connection: commands that create a slot, then its stream of changes over CopyBoth
 //! (docs/decisions/0063).
 //!
-//! It opens as every other connection does, with the same TLS and the same login, and speaks simple queries until the stream
-//! starts. What the stream carries is the reader's business: here it is bytes with a position in the write-ahead log.
+//! It is opened like any other connection, with the same TLS and login, and uses simple queries until the stream
+//! starts. The contents of the stream are opaque here: bytes with a position in the write-ahead log.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -17,12 +17,12 @@ use postgres_protocol::message::backend::Header;
 use super::connect::Purpose;
 use super::row::Row;
 use super::{
-    CLOSED, Connection, KEPT_BUFFER_BYTES, Limits, StatementMetrics, error_of, frame_bytes, garbled,
+    CLOSED, Connection, KEPT_BUFFER_BYTES, Limits, StatementMetrics, frame_bytes, parse_error, protocol_error,
 };
 use crate::database::Database;
 use crate::pg_error::{DriverError, PgError};
 
-/// Microseconds from 1970 to 2000, where PostgreSQL's clock begins.
+/// Microseconds from 1970 to 2000, the epoch of PostgreSQL's clock.
 const POSTGRES_EPOCH_MICROS: i64 = 946_684_800_000_000;
 
 /// A position in the write-ahead log.
@@ -45,7 +45,7 @@ impl FromStr for Lsn {
     }
 }
 
-/// A connection that takes replication commands.
+/// A connection that accepts replication commands.
 pub struct Replication {
     connection: Connection,
 }
@@ -57,20 +57,20 @@ impl fmt::Debug for Replication {
 }
 
 impl Replication {
-    /// Opens one. A message longer than `message_bytes` ends the stream.
+    /// Opens a connection. A message longer than `message_bytes` ends the stream.
     ///
     /// # Errors
-    /// The server is unreachable, refuses the login, or does not let it replicate.
+    /// The server is unreachable, rejects the login, or does not permit replication.
     pub async fn connect(database: &Database, message_bytes: usize) -> Result<Self, DriverError> {
         let statement_metrics = StatementMetrics::new("replication");
         let limits = Limits { statements: 0, statement_metrics, message_bytes, answers: None };
         Ok(Self { connection: Connection::open_as(database, &limits, Purpose::Replication).await? })
     }
 
-    /// Runs a replication command or a simple query; its text is the caller's own.
+    /// Runs a replication command or a simple query; the text must be the caller's own.
     ///
     /// # Errors
-    /// The server refuses it, or the connection broke.
+    /// The server rejects it, or the connection broke.
     pub async fn query(&mut self, command: &str) -> Result<Vec<Row>, DriverError> {
         self.connection.simple_query(command).await
     }
@@ -78,7 +78,7 @@ impl Replication {
     /// Runs `START_REPLICATION`; from then on the connection is a stream.
     ///
     /// # Errors
-    /// The server refuses it, or the connection broke.
+    /// The server rejects it, or the connection broke.
     pub async fn start(mut self, command: &str) -> Result<ReplicationStream, DriverError> {
         self.connection.outgoing.query(command);
         let mut stream = ReplicationStream { connection: self.connection, acknowledged: Lsn::default() };
@@ -87,34 +87,35 @@ impl Replication {
             match tag {
                 // CopyBothResponse.
                 b'W' => return Ok(stream),
-                b'E' => return Err(DriverError::Postgres(error_of(&mut frame)?)),
+                b'E' => return Err(DriverError::Postgres(parse_error(&mut frame)?)),
                 b'N' | b'S' | b'A' => {}
-                _ => return Err(garbled("a message that does not belong before a stream")),
+                _ => return Err(protocol_error("unexpected message before the stream")),
             }
         }
     }
 }
 
-/// What the server sends on a stream.
+/// A frame received on the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
     /// A message of the output plugin.
     Data {
-        /// The message.
+        /// Message bytes.
         payload: Bytes,
-        /// Where the server's log ends.
+        /// End of the server's log.
         wal_end: Lsn,
     },
-    /// The server is there.
+    /// A keep-alive message.
     KeepAlive {
-        /// How far the server has read for us: nothing before it is to come any more.
+        /// Position up to which the server has processed its log for this stream; nothing before it will be sent any
+        /// more.
         wal_end: Lsn,
-        /// It closes the connection unless it hears from us soon.
+        /// Whether the server closes the connection unless it gets a reply soon.
         wants_reply: bool,
     },
 }
 
-/// The changes of a slot, as they are committed.
+/// Stream of a slot's changes, in commit order.
 pub struct ReplicationStream {
     connection: Connection,
     acknowledged: Lsn,
@@ -127,26 +128,31 @@ impl fmt::Debug for ReplicationStream {
 }
 
 impl ReplicationStream {
-    /// The next frame. May be dropped and called again; what was acknowledged is sent meanwhile.
+    /// Returns the next frame. May be dropped and called again. Sends pending acknowledgements meanwhile.
     ///
     /// # Errors
-    /// The connection is of no more use: it broke, or the server ended the stream and said why.
+    /// The connection broke, or the server ended the stream with an error; it must be discarded.
     pub async fn next(&mut self) -> Result<Frame, DriverError> {
         loop {
             let (tag, mut frame) = poll_fn(|cx| self.poll_message(cx)).await?;
             match tag {
-                b'd' => return read_frame(frame.freeze()).ok_or_else(|| garbled("a frame of a stream")),
-                b'E' => return Err(DriverError::Postgres(error_of(&mut frame)?)),
+                b'd' => {
+                    return read_frame(frame.freeze())
+                        .ok_or_else(|| protocol_error("malformed frame of the stream"));
+                }
+                b'E' => return Err(DriverError::Postgres(parse_error(&mut frame)?)),
                 b'N' | b'S' | b'A' => {}
                 b'c' | b'C' | b'Z' => {
-                    return Err(DriverError::Connection("the server ended the stream".to_owned()));
+                    return Err(DriverError::Connection(
+                        "the server ended the replication stream".to_owned(),
+                    ));
                 }
-                _ => return Err(garbled("a message that does not belong to a stream")),
+                _ => return Err(protocol_error("unexpected message in the stream")),
             }
         }
     }
 
-    /// A frame that is here already.
+    /// Returns the next frame if it has already arrived.
     ///
     /// # Errors
     /// As [`ReplicationStream::next`].
@@ -158,8 +164,8 @@ impl ReplicationStream {
         }
     }
 
-    /// Tells the server that nothing before `lsn` is needed any more; it may remove that from its log. Sent with the next
-    /// call of [`ReplicationStream::next`]. Also what answers a [`Frame::KeepAlive`].
+    /// Acknowledges that nothing before `lsn` is needed any more, so that the server may remove it from its log. Sent
+    /// by the next call of [`ReplicationStream::next`]. Also answers a [`Frame::KeepAlive`].
     pub fn acknowledge(&mut self, lsn: Lsn) {
         self.acknowledged = self.acknowledged.max(lsn);
         let Lsn(position) = self.acknowledged;
@@ -167,23 +173,23 @@ impl ReplicationStream {
         self.connection.outgoing.standby_status(position, now.cast_unsigned());
     }
 
-    /// What was acknowledged so far.
+    /// Last acknowledged position.
     #[must_use]
     pub const fn acknowledged(&self) -> Lsn {
         self.acknowledged
     }
 
-    /// The next message, whole, with its tag.
+    /// Reads the next complete message, with its tag.
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<(u8, BytesMut), DriverError>> {
         let connection = &mut self.connection;
         let broken = |error: io::Error| DriverError::Connection(error.to_string());
         loop {
-            // Bounded: a few bytes for each acknowledgement, sent as soon as the socket takes them.
+            // Bounded: a few bytes per acknowledgement, sent as soon as the socket accepts them.
             if let Poll::Ready(Err(error)) = connection.poll_send(cx) {
                 return Poll::Ready(Err(broken(error)));
             }
             if let Some(header) =
-                Header::parse(&connection.incoming).map_err(|error| garbled(&error.to_string()))?
+                Header::parse(&connection.incoming).map_err(|error| protocol_error(&error.to_string()))?
             {
                 let length = frame_bytes(header);
                 if length > connection.limits.message_bytes {
@@ -205,7 +211,7 @@ impl ReplicationStream {
     }
 }
 
-/// Reads a `CopyData` message of the server; `None` when it is too short, or of a kind that does not exist.
+/// Parses a `CopyData` message of the server; `None` if it is too short or of an unknown kind.
 fn read_frame(mut message: Bytes) -> Option<Frame> {
     /// Tag and length.
     const HEADER: usize = 5;
@@ -233,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_are_read_as_they_are_written() {
+    fn printed_position_parses_to_itself() {
         for text in ["0/0", "16/B374D848", "FFFFFFFF/FFFFFFFF"] {
             assert_eq!(text.parse::<Lsn>().unwrap().to_string(), text);
         }
@@ -245,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_read_and_short_ones_refused() {
+    fn frames_are_parsed_and_short_ones_rejected() {
         let mut data = b"d\0\0\0\0w".to_vec();
         data.extend([1_u64, 2, 3].iter().flat_map(|number| number.to_be_bytes()));
         data.extend(b"payload");

@@ -1,14 +1,15 @@
-//! The reset of a session: what code of one request leaves in it is not there for the next (docs/decisions/0050).
+//! Session reset: no state that the code of one request leaves in a session is visible to the next
+//! (docs/decisions/0050).
 //!
-//! Its commands are prepared once for each connection, because parsing them costs PostgreSQL more than running them does. That
-//! brings a hazard: code of a request may `DEALLOCATE` one of them and `PREPARE` a query of its own under the name, which would
-//! run as the login. So the first statement of a whole reset fails where SQL has prepared anything, and PostgreSQL skips the rest.
-//! It is the unnamed statement, which SQL can neither name nor drop. Besides, PREPARE takes queries only, so that no query passes
-//! for one of the commands: its tag tells.
+//! The commands are prepared once per connection, because parsing them costs PostgreSQL more than running them. That
+//! creates a risk: code of a request may `DEALLOCATE` one of them and `PREPARE` a query under its name, which would
+//! run as the login. The first statement of a full reset therefore fails if SQL has prepared anything, and PostgreSQL
+//! skips the rest. It is the unnamed statement, which SQL can neither refer to nor drop. Moreover PREPARE accepts
+//! only queries, whose command tag differs from that of the commands.
 
 use super::frontend::Outgoing;
 
-/// A command, the name under which it is prepared, and the tag that tells of its end.
+/// A command, the name of its prepared statement, and its command tag.
 struct Command {
     name: &'static str,
     text: &'static str,
@@ -19,9 +20,9 @@ const fn command(name: &'static str, text: &'static str, tag: &'static str) -> C
     Command { name, text, tag }
 }
 
-/// The settings after RESET ALL are ours: whatever the database or the login role says, a transaction without BEGIN is what a
-/// plain BEGIN of ours would be. Notices would travel here for nothing, a million of them for a loop that raises one. Not in the
-/// startup packet: poolers refuse one with settings they do not know.
+/// The settings after RESET ALL are ours: whatever the database or login role defines, a transaction without BEGIN
+/// behaves like a plain BEGIN of ours. Notices are suppressed because nothing reads them, and a loop can raise a
+/// million. They are not in the startup packet, because poolers reject one with unknown settings.
 const COMMANDS: [Command; 7] = [
     command("reset_authorization", "reset session authorization", "RESET"),
     command("reset_role", "reset role", "RESET"),
@@ -36,20 +37,21 @@ const COMMANDS: [Command; 7] = [
     command("reset_channels", "unlisten *", "UNLISTEN"),
 ];
 
-/// What a transaction that is READ ONLY from its first statement on cannot need: it makes no temporary object and advances no
-/// sequence.
+/// Commands that a transaction that was READ ONLY from its first statement does not need: it can create no temporary
+/// objects and advance no sequences.
 const AFTER_WRITES: [Command; 2] = [
     command("reset_tables", "discard temp", "DISCARD TEMP"),
     command("reset_sequences", "discard sequences", "DISCARD SEQUENCES"),
 ];
 
-/// Gives advisory locks back.
+/// Releases advisory locks.
 const LOCKS: Command =
     command("reset_locks", "select where pg_catalog.pg_advisory_unlock_all() is null", "SELECT 0");
 
-/// The same, and a division by zero where there is a statement that SQL has prepared. It runs before settings and role are reset:
-/// so it has no operator, which a `search_path` could replace. A microsecond for each prepared statement there is.
-const LOCKS_AND_LOOK: Command = command(
+/// Releases advisory locks, and divides by zero if SQL has prepared a statement. It runs before settings and role are
+/// reset, so it contains no operator, which a `search_path` could replace. Costs a microsecond per prepared
+/// statement.
+const LOCKS_AND_CHECK: Command = command(
     "",
     "select where pg_catalog.pg_advisory_unlock_all() is null or (\
      select pg_catalog.int4div(1, pg_catalog.int4(not prepared.from_sql)) \
@@ -57,15 +59,15 @@ const LOCKS_AND_LOOK: Command = command(
     "SELECT 0",
 );
 
-/// How much there may be to reset.
+/// What needs to be reset.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// What a read leaves where no code in it may PREPARE.
+    /// State that a read can leave if its code may not PREPARE.
     Read,
-    /// What a write leaves where no code in it may PREPARE.
+    /// State that a write can leave if its code may not PREPARE.
     Write,
-    /// What any statement can leave.
-    Whole,
+    /// State that any statement can leave.
+    Full,
 }
 
 impl Extent {
@@ -73,7 +75,7 @@ impl Extent {
         let (first, rest): (_, &[Command]) = match self {
             Self::Read => (None, &[LOCKS]),
             Self::Write => (Some(&LOCKS), &AFTER_WRITES),
-            Self::Whole => (Some(&LOCKS_AND_LOOK), &AFTER_WRITES),
+            Self::Full => (Some(&LOCKS_AND_CHECK), &AFTER_WRITES),
         };
         first.into_iter().chain(&COMMANDS).chain(rest)
     }
@@ -84,23 +86,23 @@ impl Extent {
     }
 }
 
-/// The reset that is under way, and what is prepared for the next.
+/// The current reset, and the commands prepared for the next.
 pub(super) struct Commands {
-    /// False where a pooler gives each transaction another backend.
+    /// False if statements have no names, because a pooler assigns each transaction another backend.
     has_names: bool,
-    /// The unnamed statement is [`LOCKS_AND_LOOK`].
-    is_look_prepared: bool,
+    /// Whether the unnamed statement is [`LOCKS_AND_CHECK`].
+    is_check_prepared: bool,
     extent: Extent,
-    /// How many commands of it are answered.
+    /// Number of its commands that have completed.
     answered: usize,
 }
 
 impl Commands {
     pub(super) const fn new(has_names: bool) -> Self {
-        Self { has_names, is_look_prepared: false, extent: Extent::Whole, answered: 0 }
+        Self { has_names, is_check_prepared: false, extent: Extent::Full, answered: 0 }
     }
 
-    /// Prepares all that has a name.
+    /// Prepares all named commands.
     pub(super) fn prepare(&self, outgoing: &mut Outgoing) {
         if self.has_names {
             for command in COMMANDS.iter().chain(&AFTER_WRITES).chain([&LOCKS]) {
@@ -114,20 +116,21 @@ impl Commands {
         (self.extent, self.answered) = (extent, 0);
         for command in extent.commands() {
             let name = if self.has_names { command.name } else { "" };
-            if name.is_empty() && !(self.has_names && self.is_look_prepared) {
+            if name.is_empty() && !(self.has_names && self.is_check_prepared) {
                 outgoing.prepare_command(name, command.text);
             }
             outgoing.run_command(name);
         }
-        self.is_look_prepared |= self.has_names && extent == Extent::Whole;
+        self.is_check_prepared |= self.has_names && extent == Extent::Full;
     }
 
-    /// A simple query has taken the place of the unnamed statement.
-    pub(super) const fn lose_unnamed(&mut self) {
-        self.is_look_prepared = false;
+    /// Records that a simple query has replaced the unnamed statement.
+    pub(super) const fn invalidate_unnamed(&mut self) {
+        self.is_check_prepared = false;
     }
 
-    /// Takes note of the end of a command, by its tag. False when it is not the one that was due, or has found something.
+    /// Records the completion of a command by its tag. False if it is not the expected one, or the check found
+    /// something.
     pub(super) fn answer(&mut self, tag: &[u8]) -> bool {
         let due = self.extent.commands().nth(self.answered);
         self.answered += 1;

@@ -1,4 +1,4 @@
-//! Rows as the server sent them: one slice of the read buffer, cut into cells when they are read.
+//! Rows as received: one slice of the read buffer, split into cells on access.
 
 use std::fmt;
 use std::io;
@@ -9,43 +9,43 @@ use bytes::Bytes;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::RowDescriptionBody;
 
-/// `bytea`'s object id, fixed in PostgreSQL's catalog.
+/// Oid of `bytea`, fixed in PostgreSQL's catalog.
 const BYTEA: u32 = 17;
-/// Tag, length and number of columns stand before the cells.
+/// Offset of the cells, after tag, length and number of columns.
 const CELLS_AT: usize = 7;
 
-/// A column of an answer.
+/// A column of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
+    /// Column name.
     pub name: Box<str>,
-    /// Object id of its type; of a domain, that of the type below it.
+    /// Oid of its type; for a domain, of its base type.
     pub type_oid: u32,
 }
 
-/// The columns of an answer, shared by its rows and by the prepared statement.
+/// Columns of a result, shared by its rows and the prepared statement.
 pub(super) type Columns = Arc<[Column]>;
 
-/// One row of an answer. Cheap to clone; keeps the message it came with in memory.
+/// A row of a result. Cheap to clone; keeps the message that contains it in memory.
 #[derive(Clone)]
 pub struct Row {
     frame: Bytes,
     columns: Columns,
-    /// `bytea` comes as text.
+    /// Whether `bytea` is in text format.
     is_text: bool,
-    /// Of an answer that is not small.
+    /// Memory share of a result that is not small.
     share: Option<AnswerShare>,
 }
 
 impl fmt::Debug for Row {
-    /// Values never reach a log (STYLE 7.6).
+    /// Omits the values, which must not be logged (STYLE 7.6).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Row({} columns, {} bytes)", self.columns.len(), self.frame.len())
     }
 }
 
 impl Row {
-    /// Reads a `DataRow` message; `None` when its lengths contradict each other, or the columns.
+    /// Parses a `DataRow` message; `None` if its lengths are inconsistent with each other or with the columns.
     pub(super) fn read(
         frame: Bytes,
         columns: Columns,
@@ -65,7 +65,7 @@ impl Row {
         })
     }
 
-    /// What the cells are.
+    /// Columns of the row.
     #[must_use]
     pub fn columns(&self) -> &[Column] {
         &self.columns
@@ -77,36 +77,37 @@ impl Row {
         self.columns.len()
     }
 
-    /// Whether it has no columns.
+    /// Whether the row has no columns.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.columns.is_empty()
     }
 
-    /// Bytes of the message it came with: its cells, and a few for each.
+    /// Size of the message: the cells, and a few bytes for each.
     #[must_use]
     pub fn byte_len(&self) -> usize {
         self.frame.len()
     }
 
-    /// The cell as PostgreSQL's text of it; `None` for NULL and for columns that are not there.
+    /// Text of a cell; `None` for NULL and for missing columns.
     #[must_use]
     pub fn text(&self, column: usize) -> Option<&str> {
         std::str::from_utf8(self.cells().nth(column)??).ok()
     }
 
-    /// The cell as a whole number.
+    /// Cell as an integer.
     #[must_use]
     pub fn number(&self, column: usize) -> Option<i64> {
         self.text(column)?.parse().ok()
     }
 
-    /// The cell's bytes, not copied, which go on counting as the answer's: the content of a `bytea`, of everything else the text.
+    /// Bytes of a cell, without copying; they still count as memory of the result. For `bytea` its content, otherwise
+    /// the text.
     #[must_use]
     pub fn bytes(&self, column: usize) -> Option<Bytes> {
         let cell = self.cells().nth(column)??;
         if self.is_text && self.columns.get(column).is_some_and(Column::is_bytea) {
-            return from_text(cell);
+            return decode_bytea(cell);
         }
         let bytes = self.frame.slice_ref(cell);
         Some(match &self.share {
@@ -115,13 +116,13 @@ impl Row {
         })
     }
 
-    /// What counts the memory of an answer that is not small, for what is made of its rows.
+    /// Memory share of a result that is not small, for data derived from its rows.
     #[must_use]
     pub fn share(&self) -> Option<&AnswerShare> {
         self.share.as_ref()
     }
 
-    /// All cells in order, as sent; `None` is NULL.
+    /// All cells in order, as received; `None` is NULL.
     pub fn cells(&self) -> impl Iterator<Item = Option<&[u8]>> {
         let mut at = CELLS_AT;
         self.columns.iter().map_while(move |_| {
@@ -132,7 +133,7 @@ impl Row {
     }
 }
 
-/// The cell at `at`, and where the next one begins.
+/// Cell at `at`, and the offset of the next one.
 fn cell(frame: &[u8], at: usize) -> Option<(Option<&[u8]>, usize)> {
     let length = i32::from_be_bytes(frame.get(at..)?.first_chunk::<4>().copied()?);
     let begin = at + 4;
@@ -145,9 +146,9 @@ fn cell(frame: &[u8], at: usize) -> Option<(Option<&[u8]>, usize)> {
     }
 }
 
-/// `bytea` in either of PostgreSQL's two texts of it: `\x0aff`, or, by the `bytea_output` of old databases, itself with
-/// `\377` for bytes that do not print and `\\` for a backslash.
-fn from_text(text: &[u8]) -> Option<Bytes> {
+/// Decodes the text of a `bytea`, in either of PostgreSQL's formats: `\x0aff`, or, with the `bytea_output` of old
+/// databases, the bytes with `\377` for unprintable ones and `\\` for a backslash.
+fn decode_bytea(text: &[u8]) -> Option<Bytes> {
     let digit =
         |byte: &u8, radix| char::from(*byte).to_digit(radix).and_then(|digit| u8::try_from(digit).ok());
     if let Some(digits) = text.strip_prefix(b"\\x") {
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn bytea_is_read_in_both_of_its_texts() {
-        let read = |text: &[u8]| from_text(text).map(|bytes| bytes.to_vec());
+        let read = |text: &[u8]| decode_bytea(text).map(|bytes| bytes.to_vec());
         assert_eq!(read(b"\\x00ff5c"), Some(vec![0, 255, b'\\']));
         assert_eq!(read(b"\\000\\377a\\\\x"), Some(b"\0\xffa\\x".to_vec()));
         assert_eq!((read(b""), read(b"\\x")), (Some(Vec::new()), Some(Vec::new())));

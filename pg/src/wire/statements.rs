@@ -1,5 +1,5 @@
-//! The prepared statements of one connection: each costs memory in its backend, so they are few and the least recently
-//! used goes first.
+//! Prepared statements of a connection. Each one uses memory in its backend, so their number is limited and the least
+//! recently used is evicted first.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use metrics::{Counter, Gauge};
 use super::frontend::Outgoing;
 use super::row::{Column, Columns};
 
-/// A statement is kept per text and per scope (role and search path): PostgreSQL plans anew when either changed under a
-/// plan with row-level security.
+/// Statements are cached by text and scope (role and search path), because PostgreSQL plans again when either has
+/// changed under a plan with row-level security.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct StatementKey {
     pub(crate) scope: u64,
@@ -21,7 +21,7 @@ pub(crate) struct StatementKey {
 /// A statement on the server.
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
-    /// `None` is the unnamed statement, which the next Parse replaces.
+    /// `None` for the unnamed statement, which the next Parse replaces.
     name: Option<[u8; 9]>,
     pub(super) columns: Columns,
     has_bytea: bool,
@@ -32,7 +32,7 @@ impl Prepared {
         Self { name: None, columns: Columns::default(), has_bytea: false }
     }
 
-    /// Its name is `s` and eight hexadecimal digits.
+    /// Creates a statement named `s` followed by eight hexadecimal digits.
     pub(super) fn new(number: u32) -> Self {
         let mut name = [b's'; 9];
         for (index, byte) in name.iter_mut().skip(1).enumerate() {
@@ -46,44 +46,44 @@ impl Prepared {
         self.name.as_ref().map_or(&[], <[u8; 9]>::as_slice)
     }
 
-    /// The columns are known from now on.
+    /// Sets the result columns.
     pub(super) fn describe(&mut self, columns: Columns) {
         self.has_bytea = columns.iter().any(Column::is_bytea);
         self.columns = columns;
     }
 
-    /// For each column whether it is wanted in binary; nothing means text for all.
+    /// For each column whether it is requested in binary; empty means text for all.
     pub(super) fn result_formats(&self) -> impl ExactSizeIterator<Item = bool> {
         let described = if self.has_bytea { &*self.columns } else { &[] };
         described.iter().map(Column::is_bytea)
     }
 }
 
-/// What is prepared, and what is to be closed.
+/// Cached statements, and those to be closed.
 pub(super) struct Statements {
     known: LruCache<StatementKey, Prepared>,
     dropped: Vec<Prepared>,
-    /// With a limit of none, every statement is the unnamed one.
+    /// False if the limit is 0; every statement is then unnamed.
     has_names: bool,
     next: u32,
     metrics: StatementMetrics,
 }
 
-/// What the caches of a pool's connections do together.
+/// Metrics of the statement caches of a pool's connections.
 #[derive(Clone, Debug)]
 pub(crate) struct StatementMetrics {
-    /// How many statements they know.
+    /// Number of cached statements.
     pub(crate) count: Gauge,
-    /// Statements that were prepared when they were needed.
+    /// Statements that were cached when needed.
     pub(crate) hits: Counter,
-    /// Those that had to be.
+    /// Statements that had to be prepared.
     pub(crate) misses: Counter,
-    /// Those closed for another, or because they were prepared twice.
+    /// Statements closed to make room, or because they were prepared twice.
     pub(crate) evictions: Counter,
 }
 
 impl StatementMetrics {
-    /// Of the pool called `pool`.
+    /// Metrics of the pool named `pool`.
     pub(crate) fn new(pool: &'static str) -> Self {
         let lookups = |result: &'static str| metrics::counter!("basalt_pool_statement_lookups_total", "pool" => pool, "result" => result);
         Self {
@@ -102,9 +102,9 @@ impl Drop for Statements {
 }
 
 impl Statements {
-    /// Keeps `limit` statements. With 0 none is prepared under a name, as a pooler in transaction mode needs it.
+    /// Creates a cache for `limit` statements. With 0 no statement is named, as poolers in transaction mode require.
     pub(super) fn new(limit: usize, metrics: StatementMetrics) -> Self {
-        // Not allocated for the limit at once: a connection seldom sees that many.
+        // Not allocated for the full limit at once, because a connection rarely uses that many.
         let mut known = LruCache::unbounded();
         let limit = NonZeroUsize::new(limit);
         known.resize(limit.unwrap_or(NonZeroUsize::MIN));
@@ -117,7 +117,7 @@ impl Statements {
         known
     }
 
-    /// A statement under a new name, if they have names.
+    /// Returns a statement with a new name, unless names are disabled.
     pub(super) fn name(&mut self) -> Prepared {
         if !self.has_names {
             return Prepared::unnamed();
@@ -126,7 +126,7 @@ impl Statements {
         Prepared::new(self.next)
     }
 
-    /// The server has parsed it.
+    /// Caches a statement that the server has parsed.
     pub(super) fn keep(&mut self, key: StatementKey, prepared: Prepared) {
         if !self.has_names {
             return;
@@ -140,14 +140,14 @@ impl Statements {
         }
     }
 
-    /// The server has parsed it, and it is not to be used.
+    /// Closes a statement that the server has parsed but that is not to be used.
     pub(super) fn discard(&mut self, prepared: Prepared) {
         if self.has_names {
             self.dropped.push(prepared);
         }
     }
 
-    /// It is to be parsed anew when it is next wanted.
+    /// Removes a statement, so that it is parsed again when next used.
     pub(super) fn forget(&mut self, key: &StatementKey) {
         if let Some(prepared) = self.known.pop(key) {
             self.metrics.count.decrement(1.0);
@@ -162,7 +162,7 @@ impl Statements {
         }
     }
 
-    /// Tells the server which it may forget; how many answers that brings.
+    /// Closes the evicted statements; returns the number of responses to expect.
     pub(super) fn close_dropped(&mut self, outgoing: &mut Outgoing) -> usize {
         let count = self.dropped.len();
         for prepared in self.dropped.drain(..) {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_is_closed_and_so_is_one_that_was_parsed_twice() {
+    fn evicted_and_duplicate_statements_are_closed() {
         let mut statements = Statements::new(2, StatementMetrics::new("test"));
         for text in ["a", "b"] {
             let prepared = statements.name();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_cache_every_statement_is_the_unnamed_one() {
+    fn without_cache_statements_are_unnamed() {
         let mut statements = Statements::new(0, StatementMetrics::new("test"));
         for _ in 0..2 {
             let prepared = statements.name();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn names_differ_and_formats_follow_the_columns() {
+    fn result_formats_follow_columns() {
         let mut prepared = Prepared::new(0x1f);
         assert_eq!(prepared.name(), b"s0000001f");
         let columns = |types: &[u32]| -> Columns {

@@ -1,4 +1,4 @@
-//! The socket under a connection, and how it is shown to the driver for the login.
+//! The socket of a connection, and the wrapper through which the driver uses it for the login.
 
 use std::future::{Ready, ready};
 use std::io;
@@ -13,7 +13,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 /// TLS over TCP.
 pub(super) type Encrypted = <MakeRustlsConnect as MakeTlsConnect<TcpStream>>::Stream;
 
-/// A socket of one of the kinds PostgreSQL listens on.
+/// A socket of any kind that PostgreSQL supports.
 pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
@@ -62,43 +62,44 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// A stream lent to the driver for the login.
+/// A stream borrowed by the driver for the login.
 pub(super) struct BorrowedStream<'a> {
     stream: &'a mut Stream,
     startup: Startup,
 }
 
-/// How far the startup message is that gets one more parameter.
+/// State of a startup message that gets an additional parameter.
 enum Startup {
-    /// Nothing is to be added, or all of it is sent.
+    /// Nothing to add, or the message was sent completely.
     Sent,
-    /// It is the next thing that the driver writes.
+    /// The startup message is the driver's next write.
     Awaited(&'static [u8]),
-    /// Rewritten, and partly sent.
+    /// The modified message, partly sent.
     Sending { message: Vec<u8>, sent: usize },
 }
 
 impl<'a> BorrowedStream<'a> {
-    /// As it is.
+    /// Passes everything on unchanged.
     pub(super) const fn new(stream: &'a mut Stream) -> Self {
         Self { stream, startup: Startup::Sent }
     }
 
-    /// With one more parameter in the startup message, as `name\0value\0`: the driver has no word for `replication`.
+    /// Adds a parameter to the startup message, given as `name\0value\0`, because the driver does not support
+    /// `replication`.
     pub(super) const fn with_parameter(stream: &'a mut Stream, parameter: &'static [u8]) -> Self {
         Self { stream, startup: Startup::Awaited(parameter) }
     }
 }
 
-/// The startup message with `parameter` before the byte that ends its parameters; `None` if it is no startup message.
+/// The startup message with `parameter` inserted before the final byte; `None` if it is not a startup message.
 fn with_parameter(message: &[u8], parameter: &[u8]) -> Option<Vec<u8>> {
     let length = u32::from_be_bytes(message.first_chunk::<4>().copied()?);
     if usize::try_from(length) != Ok(message.len()) {
         return None;
     }
-    let (ending, rest) = message.get(4..)?.split_last()?;
+    let (terminator, rest) = message.get(4..)?.split_last()?;
     let longer = u32::try_from(message.len() + parameter.len()).ok()?;
-    (*ending == 0).then(|| [&longer.to_be_bytes(), rest, parameter, &[0]].concat())
+    (*terminator == 0).then(|| [&longer.to_be_bytes(), rest, parameter, &[0]].concat())
 }
 
 impl AsyncRead for BorrowedStream<'_> {
@@ -111,7 +112,7 @@ impl AsyncWrite for BorrowedStream<'_> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         let Self { stream, startup } = self.get_mut();
         if let Startup::Awaited(parameter) = startup {
-            // The driver hands over the whole message at once.
+            // The driver writes the entire message at once.
             let message = with_parameter(from, parameter).ok_or(io::ErrorKind::InvalidData)?;
             *startup = Startup::Sending { message, sent: 0 };
         }
@@ -146,7 +147,8 @@ impl TlsStream for BorrowedStream<'_> {
     }
 }
 
-/// "TLS" for the driver's login over a stream that is encrypted already: it still binds the login to the certificate.
+/// A no-op TLS connector for the driver's login over a stream that is already encrypted; it still provides channel
+/// binding.
 pub(super) struct AlreadyEncrypted;
 
 impl<'a> TlsConnect<BorrowedStream<'a>> for AlreadyEncrypted {
@@ -164,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parameter_goes_before_the_end_of_the_startup_message() {
+    fn parameter_is_added_before_end_of_startup_message() {
         let message = b"\0\0\0\x10\0\x03\0\0user\0a\0\0";
         assert_eq!(with_parameter(message, b"b\0c\0").unwrap(), b"\0\0\0\x14\0\x03\0\0user\0a\0b\0c\0\0");
         assert_eq!(with_parameter(&message[..15], b"b\0c\0"), None);

@@ -83,7 +83,7 @@ impl JwtSecret {
     /// # Errors
     /// It is too short, no base64, or no key that we have.
     pub fn key_material(&self) -> Result<KeyMaterial, ConfigError> {
-        Ok(KeyMaterial::of_jwt_secret(&self.text, self.is_base64)?)
+        Ok(KeyMaterial::from_jwt_secret(&self.text, self.is_base64)?)
     }
 }
 

@@ -184,7 +184,7 @@ async fn configured_signing_keys_cannot_be_changed_by_command() {
         &["keys", "rotate", "signing", "--yes"],
         &["keys", "revoke", kid, "--yes"],
     ] {
-        basalt(&server, arguments).failed("the signing keys are configured (jwt.keys)");
+        basalt(&server, arguments).failed("the signing keys are configured in jwt.keys");
     }
 }
 

@@ -65,14 +65,14 @@ async fn rejected_login_causes_503_until_accepted_again() {
             "password authentication failed",
             "check the password",
         ),
-        ("alter role authenticator nologin", "alter role authenticator login", "log in", "to have LOGIN"),
+        ("alter role authenticator nologin", "alter role authenticator login", "log in", "have LOGIN"),
         (
             "alter role authenticator rename to somebody",
             &format!("alter role somebody rename to authenticator; {set_back}"),
             "password authentication failed",
             "check the password",
         ),
-        ("host all authenticator all reject", "", "pg_hba.conf rejects", "of the server's pg_hba.conf"),
+        ("host all authenticator all reject", "", "pg_hba.conf rejects", "to the server's pg_hba.conf"),
         (
             "revoke connect on database postgres from authenticator, public",
             "grant connect on database postgres to authenticator, public",
@@ -195,7 +195,7 @@ async fn start_rejected_by_pg_hba_names_the_remedy() {
     own.admit("host all supabase_admin all reject").await;
     let output = failed_start(&server).await;
     assert!(output.contains("rejects the login (pg_hba.conf rejects connection"), "{output}");
-    assert!(output.contains("let a line of the server's pg_hba.conf admit this user"), "{output}");
+    assert!(output.contains("add a line to the server's pg_hba.conf that admits this user"), "{output}");
     own.admit_no_longer().await;
     server.start_again().await;
     drop(server);

@@ -53,7 +53,7 @@ async fn standby_serves_reads_and_503_for_writes() {
         let put_off = write.send().await;
         assert_eq!(put_off.status, 503, "{}", put_off.text());
         assert_eq!(put_off.json()["code"], "PGRST000");
-        assert_eq!(put_off.json()["details"], "the server is a standby, which takes no writes");
+        assert_eq!(put_off.json()["details"], "the server is a standby and accepts no writes");
         assert!(put_off.header("retry-after").parse::<u32>().is_ok());
     }
     read.send().await.expect(200);

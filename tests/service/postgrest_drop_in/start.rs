@@ -224,7 +224,7 @@ fn configuration_errors_state_file_and_line() {
     for line in [
         "postgrest.conf:2: db-anon-role: put the value in double quotes",
         "postgrest.conf:3: database.pool_size must be a whole number",
-        "PGRST_DB_TX_END: rest.tx_end does not fit",
+        "PGRST_DB_TX_END: rest.tx_end is invalid",
     ] {
         assert!(output.contains(line), "{line} in {output}");
     }

@@ -111,7 +111,7 @@ impl Keys<'_> {
             [(ApiKeyKind::Publishable, &publishable), (ApiKeyKind::Secret, &own.secret)]
                 .into_iter()
                 .filter(|(_, key)| !key.expose_secret().is_empty())
-                .map(|(kind, key)| StoredApiKey::of_material(kind, key, self.now))
+                .map(|(kind, key)| StoredApiKey::from_material(kind, key, self.now))
                 .filter(|key| !stored.api.iter().any(|row| row.hash == key.hash))
                 .map(|key| Listed { key, has_row: false })
                 .collect();
