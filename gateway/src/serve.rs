@@ -234,7 +234,7 @@ fn limits(config: &Config, answers: AnswerMemory) -> bounds::Limits {
 /// `server.max_connections`, or fewer if the limit on open files does not allow that many.
 fn connections_that_fit(config: &Config) -> usize {
     let wanted = config.server.max_connections;
-    let fit = open_files::room_for(wanted, config.database.connections(), open_files::raise());
+    let fit = open_files::connections_within(wanted, config.database.connections(), open_files::raise());
     if fit < wanted {
         tracing::warn!(
             "accepting {fit} connections at once instead of server.max_connections ({wanted}) because of the limit on open \

@@ -1,4 +1,4 @@
-//! Where a server listens, and which peers are proxies; as types, and as kinds of settings.
+//! Listen addresses and proxy address ranges, with their kinds of settings.
 
 use std::fmt::{self, Display};
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,21 +8,21 @@ use std::str::FromStr;
 use basalt_core::settings::kinds::quote;
 use basalt_core::settings::{InvalidValue, Kind, Value};
 
-/// What to listen on.
+/// Address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenHost {
-    /// One address; `0.0.0.0` is every IPv4 one.
+    /// A single address; `0.0.0.0` means all IPv4 addresses.
     Address(IpAddr),
-    /// Every address of the machine, IPv4 and IPv6.
+    /// All addresses of the machine, IPv4 and IPv6.
     Everywhere,
-    /// Every IPv6 address, and no IPv4 one.
+    /// All IPv6 addresses, but no IPv4 ones.
     EveryIpv6,
-    /// Whatever this name stands for.
+    /// The addresses that a host name resolves to.
     Name(String),
 }
 
 impl ListenHost {
-    /// Whether only this machine can reach it, as far as the text tells.
+    /// Whether it is certain that only this machine can connect.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         match self {
@@ -69,7 +69,7 @@ impl Kind<Self> for ListenHost {
     }
 }
 
-/// An address or a block of them (`10.0.0.0/8`).
+/// An address, or a block of addresses (`10.0.0.0/8`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpRange {
     base: IpAddr,
@@ -77,7 +77,7 @@ pub struct IpRange {
 }
 
 impl IpRange {
-    /// Whether `address` lies in the block; an IPv4 address written in IPv6 form counts as the IPv4 one.
+    /// Whether `address` is in the block; an IPv4-mapped IPv6 address counts as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let mask =
@@ -113,7 +113,7 @@ impl Display for IpRange {
     }
 }
 
-/// A list of addresses and blocks.
+/// Kind of settings that hold a list of addresses and blocks.
 #[derive(Debug)]
 pub struct IpRanges;
 
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn address_blocks_contain_what_they_say() {
+    fn address_block_contains_its_addresses() {
         let contains = |block: &str, address: &str| {
             block.parse::<IpRange>().unwrap().contains(address.parse::<IpAddr>().unwrap())
         };

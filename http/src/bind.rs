@@ -1,4 +1,4 @@
-//! Sockets to listen on: TCP on one address, on all of them or on what a name stands for, or a socket file.
+//! Listening sockets: TCP on one address, on all addresses or on those of a host name, or a Unix socket.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,27 +10,27 @@ use tokio_util::either::Either;
 
 use crate::address::ListenHost;
 
-/// Connections that may wait to be taken, as many as the system allows.
+/// Length of the accept queue; the system may limit it further.
 const BACKLOG: u32 = 4096;
 
-/// Why a server cannot listen.
+/// Reason why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {reason}")]
 pub struct BindError {
-    /// The address or socket file.
+    /// Address or socket path.
     pub address: String,
-    /// Why not, and what to do.
+    /// Cause and remedy.
     pub reason: String,
 }
 
-/// A connection of either kind.
+/// A client connection over TCP or a Unix socket.
 pub type Stream = Either<TcpStream, UnixStream>;
 
-/// A socket that listens.
+/// A listening socket.
 pub enum Listening {
-    /// On a port.
+    /// TCP port.
     Tcp(TcpListener),
-    /// On a file, which goes with it.
+    /// Unix socket, whose file is removed on drop.
     Unix(UnixListener, PathBuf),
 }
 
@@ -38,15 +38,15 @@ impl Listening {
     /// Listens on `port` of `host`.
     ///
     /// # Errors
-    /// It is not to be had; the reason with its remedy.
+    /// The name cannot be resolved, or the address cannot be bound; the error names the remedy.
     pub async fn tcp(host: &ListenHost, port: u16, reuse_port: bool) -> Result<Self, BindError> {
         let addresses = addresses(host, port).await.map_err(|error| BindError {
             address: format!("{host}:{port}"),
-            reason: format!("the name cannot be resolved ({error}); correct server.host"),
+            reason: format!("cannot resolve the host name: {error}; correct server.host"),
         })?;
         let only_v6 = *host == ListenHost::EveryIpv6;
         let mut failure = None;
-        // Of several addresses the first that works, as a machine may have no IPv6.
+        // The first address that can be bound is used; a machine may lack IPv6, for example.
         for address in addresses {
             match listen(address, only_v6, reuse_port) {
                 Ok(listener) => return Ok(Self::Tcp(listener)),
@@ -59,23 +59,23 @@ impl Listening {
         Err(BindError { address: address.to_string(), reason: advice(&error, port) })
     }
 
-    /// Listens on a socket file with these permissions. One that a killed server left is replaced.
+    /// Listens on a Unix socket whose file has these permissions. A stale file left by a killed server is replaced.
     ///
     /// # Errors
-    /// The path is something else, another server listens on it, or it cannot be made.
+    /// The path is not a socket, another server listens on it, or it cannot be created.
     pub async fn unix(path: &Path, mode: u32) -> Result<Self, BindError> {
         let failed = |reason: String| BindError { address: path.display().to_string(), reason };
         match std::fs::symlink_metadata(path) {
             Err(_none) => {}
             Ok(found) if !found.file_type().is_socket() => {
                 return Err(failed(
-                    "there is something else at this path; choose another server.unix_socket".to_owned(),
+                    "the path exists and is not a socket; choose another server.unix_socket".to_owned(),
                 ));
             }
             Ok(_socket) => {
                 if UnixStream::connect(path).await.is_ok() {
                     return Err(failed(
-                        "another program listens on it; stop that one, or choose another server.unix_socket"
+                        "another program is listening on it; stop that program or choose another server.unix_socket"
                             .to_owned(),
                     ));
                 }
@@ -83,14 +83,14 @@ impl Listening {
             }
         }
         let listener = UnixListener::bind(path).map_err(|error| {
-            failed(format!("{error}; check that the folder exists and this user may write to it"))
+            failed(format!("{error}; check that the directory exists and is writable by this user"))
         })?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
-            .map_err(|error| failed(format!("its permissions cannot be set: {error}")))?;
+            .map_err(|error| failed(format!("cannot set its permissions: {error}")))?;
         Ok(Self::Unix(listener, path.to_path_buf()))
     }
 
-    /// The port, which is another than the one asked for if that was 0.
+    /// The bound port, which the system chooses if the configured one is 0.
     pub fn port(&self) -> Option<u16> {
         match self {
             Self::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
@@ -98,14 +98,14 @@ impl Listening {
         }
     }
 
-    /// The next connection, and who is at its other end; over a socket file that is this machine.
+    /// Accepts the next connection and returns its peer; for a Unix socket that is this machine.
     pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                // Answers are written whole: waiting to fill a segment would only delay them.
+                // Responses are written in full, so Nagle's algorithm would only delay them.
                 if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!(%error, "TCP_NODELAY");
+                    tracing::debug!(%error, "cannot set TCP_NODELAY");
                 }
                 Ok((Either::Left(stream), peer))
             }
@@ -120,7 +120,7 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         if let Self::Unix(_, path) = self {
-            // Gone already, or not ours any more: the next start copes with either.
+            // The file may already be gone or belong to another server; the next start handles both.
             let _gone = std::fs::remove_file(path);
         }
     }
@@ -142,26 +142,27 @@ fn listen(address: SocketAddr, only_v6: bool, reuse_port: bool) -> io::Result<Tc
     if address.is_ipv6() {
         rustix::net::sockopt::set_ipv6_v6only(&socket, only_v6)?;
     }
-    // A server that is started again must not wait for the connections of the one before.
+    // Lets a restarted server bind while connections of the previous one are in TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.set_reuseport(reuse_port)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "the standard library's list is open; the others need no advice"
-)]
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum is non-exhaustive; other kinds need no advice")]
 fn advice(error: &io::Error, port: u16) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            format!("port {port} is taken by another program; stop that one, or choose another with --port N")
+            format!(
+                "port {port} is in use by another program; stop that program or choose another port with --port N"
+            )
         }
         io::ErrorKind::PermissionDenied => {
-            format!("this user may not use port {port}; choose one from 1024 upwards with --port N")
+            format!("no permission to use port {port}; choose a port above 1023 with --port N")
         }
-        io::ErrorKind::AddrNotAvailable => "this machine has no such address; correct server.host".to_owned(),
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine does not have that address; correct server.host".to_owned()
+        }
         _ => error.to_string(),
     }
 }
@@ -171,7 +172,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn every_word_for_an_address_can_be_listened_on() {
+    async fn every_kind_of_host_can_be_bound() {
         for (host, by_v4, by_v6) in [
             (ListenHost::Everywhere, true, true),
             (ListenHost::EveryIpv6, false, true),
@@ -193,11 +194,11 @@ mod tests {
             }
         }
         let nowhere = Listening::tcp(&ListenHost::Name("host.invalid".to_owned()), 0, false).await;
-        assert!(nowhere.is_err_and(|error| error.to_string().contains("cannot be resolved")));
+        assert!(nowhere.is_err_and(|error| error.to_string().contains("cannot resolve")));
     }
 
     #[tokio::test]
-    async fn ports_are_shared_only_where_that_is_asked_for() {
+    async fn port_is_shared_only_with_reuse_port() {
         let host = ListenHost::Address(Ipv4Addr::LOCALHOST.into());
         let first = Listening::tcp(&host, 0, true).await.unwrap();
         let port = first.port().unwrap();
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_file_has_its_mode_and_goes_with_the_server() {
+    async fn socket_file_has_mode_and_is_removed_on_drop() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pgrst.sock");
         let listening = Listening::unix(&path, 0o640).await.unwrap();
@@ -222,14 +223,14 @@ mod tests {
         );
         drop(listening);
         assert!(!path.exists());
-        // What a killed server leaves.
+        // A stale file, as a killed server leaves it.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists() && Listening::unix(&path, 0o660).await.is_ok());
         std::fs::write(&path, "a file").unwrap();
         assert!(
             Listening::unix(&path, 0o660)
                 .await
-                .is_err_and(|error| error.to_string().contains("something else"))
+                .is_err_and(|error| error.to_string().contains("not a socket"))
         );
     }
 }

@@ -1,8 +1,8 @@
-//! What happens to a request before its service sees it, and to the answer after: request id, CORS, body limit,
-//! deadline, API key, panics, the request's log line and metrics. The gateway's router decides which service it is.
+//! Processing of requests before and after their service: request id, CORS, body limit, deadline, API key, panics,
+//! access log and metrics. The gateway's router chooses the service.
 //!
-//! One function per concern, called in order by [`serve`]: a tower stack of eight generic layers would say the same
-//! less readably, and cost a boxed future each.
+//! There is one function per concern, called in order by [`serve`]. A tower stack of eight generic layers would do
+//! the same less readably, at the cost of a boxed future for each.
 
 mod access_log;
 pub mod api_key;
@@ -45,29 +45,29 @@ use bounds::{Bounds, SMALL_BODY};
 use compression::AcceptedCodings;
 use cors::CorsPolicy;
 
-/// `x-request-id`, on every answer of a service.
+/// `x-request-id`, set on every response of a service.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// A service with what the gateway does around it.
+/// A service as mounted by the gateway.
 pub struct Mount {
-    /// Where it answers; `""` is the root.
+    /// Path prefix; `""` is the root.
     pub prefix: Arc<str>,
-    /// The service.
+    /// The mounted service.
     pub service: Service,
-    /// Which requests need an API key.
+    /// Requests that need an API key.
     pub gate: Gate,
-    /// Origins that the service's own settings allow in place of the gateway's, where they do.
+    /// CORS origins from the service's own settings, which override the gateway's.
     pub origins: Origins,
-    /// Answers in the place of the service's router, where the service has such a handler.
+    /// Handler that replaces the service's router, if the service has one.
     pub direct: Option<Handler>,
     metrics: RequestMetrics,
 }
 
-/// Asks a service for origins; called for requests that name theirs.
+/// Returns the CORS origins of a service; called for requests with an `Origin`.
 pub type Origins = Box<dyn Fn() -> Option<Vec<String>> + Send + Sync>;
 
 impl Mount {
-    /// Puts `service` at `prefix`.
+    /// Mounts `service` at `prefix`.
     #[must_use]
     pub fn new(prefix: impl Into<Arc<str>>, service: Service, gate: Gate) -> Self {
         let prefix = prefix.into();
@@ -80,7 +80,7 @@ impl Mount {
     }
 }
 
-/// Makes ids that are unique while the process lives and hard to confuse across restarts.
+/// Generates ids that are unique within a process and unlikely to collide across restarts.
 pub struct RequestIds {
     prefix: String,
     next: AtomicU64,
@@ -98,28 +98,28 @@ impl RequestIds {
     }
 }
 
-/// What all mounts share.
+/// State shared by all mounts.
 pub struct Shared {
-    /// Ids.
+    /// Generator of request ids.
     pub request_ids: RequestIds,
-    /// Origins.
+    /// CORS policy of the gateway.
     pub cors: CorsPolicy,
-    /// Keys, and who must bring one.
+    /// API key check.
     pub key_gate: KeyGate,
-    /// How much is taken on at once.
+    /// Limits on concurrent work.
     pub bounds: Arc<Bounds>,
 }
 
 /// The client of a request.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// Its address.
+    /// Client address.
     pub address: ClientAddress,
-    /// How it reached us, or the proxy before us.
+    /// Scheme used by the client, as reported by a trusted proxy if there is one.
     pub scheme: Scheme,
 }
 
-/// Serves one request of `mount`. `request`'s path is still whole.
+/// Serves one request for `mount`. The request's path still includes the prefix.
 pub async fn serve(shared: &Shared, mount: &Mount, mut request: Request<Body>, client: Client) -> Response {
     let service = &mount.service;
     let started = Instant::now();
@@ -153,15 +153,15 @@ pub async fn serve(shared: &Shared, mount: &Mount, mut request: Request<Body>, c
             extensions.insert(client.address);
             extensions.insert(original);
             client_address::set_forwarded_for(request.headers_mut(), client.address);
-            // What the service logs belongs to this request.
+            // Log events of the service carry the fields of this span.
             let span = tracing::info_span!("request", service = service.name, %method, request_id = %id);
             let call = Call { mount, render: &render, deadline: deadline.at(), id: &id };
-            call_with_room(&shared.bounds, call, request, body).instrument(span).await
+            call_with_memory(&shared.bounds, call, request, body).instrument(span).await
         }
     };
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(&id) {
-        // A service may answer with an id of the client's (rest.md §3.19, trace header).
+        // A service may set the id itself, from the client's trace header (rest.md §3.19).
         headers.entry(REQUEST_ID).or_insert(value);
     }
     sandbox(headers);
@@ -172,8 +172,8 @@ pub async fn serve(shared: &Shared, mount: &Mount, mut request: Request<Body>, c
     response
 }
 
-/// Keeps what users and the database make out of the app's origin: a browser that renders such an answer gives it an
-/// origin of its own, without scripts. A page of a service's own has a policy already, and keeps it.
+/// Keeps content from users and the database out of the app's origin: a browser that renders a sandboxed response
+/// gives it an opaque origin without scripts. Pages of a service that set their own policy keep it.
 fn sandbox(headers: &mut HeaderMap) {
     headers.entry(X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
     if headers.get_all(CONTENT_TYPE).iter().any(|media| !is_inert(media.as_bytes())) {
@@ -181,8 +181,9 @@ fn sandbox(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether a browser shows this media type as text, saves it, or hands it to a viewer that has no part in the origin: Chrome's for
-/// PDF does not open what is sandboxed. All others count as pages: HTML, every kind of XML, and whatever browsers learn to render.
+/// Whether browsers display this media type as text, download it, or open it in a viewer outside the origin. PDF is
+/// included because Chrome's viewer does not open sandboxed files. All other types count as pages: HTML, every kind
+/// of XML, and whatever browsers may render in the future.
 fn is_inert(media: &[u8]) -> bool {
     let end = media.iter().position(|byte| matches!(byte, b';' | b' ' | b'\t')).unwrap_or(media.len());
     let essence = media.get(..end).unwrap_or_default();
@@ -198,7 +199,7 @@ fn is_inert(media: &[u8]) -> bool {
     ends_with_json || inert.iter().any(|inert| essence.eq_ignore_ascii_case(inert))
 }
 
-/// What the client sent, before anything is taken out.
+/// The request target as the client sent it.
 fn original(mount: &Mount, request: &Request<Body>, scheme: Scheme) -> Original {
     let uri = request.uri();
     let authority = uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
@@ -210,20 +211,20 @@ fn original(mount: &Mount, request: &Request<Body>, scheme: Scheme) -> Original 
     }
 }
 
-/// How a body comes, and its announced length.
-struct Announced {
+/// How a body is received, with its announced length.
+struct ExpectedBody {
     mode: BodyMode,
     length: Option<u64>,
 }
 
-/// Everything that can refuse a request before its body is looked at. A preflight brings no key.
+/// Runs every check that can reject a request before its body is read. A preflight carries no key.
 fn admit(
     shared: &Shared,
     mount: &Mount,
     request: &mut Request<Body>,
     is_preflight: bool,
     render: &Renderer,
-) -> Result<Announced, Box<Response>> {
+) -> Result<ExpectedBody, Box<Response>> {
     if !is_preflight {
         shared.key_gate.admit(mount.gate, request)?;
     }
@@ -235,22 +236,22 @@ fn admit(
     if mode == BodyMode::Buffered && is_too_long {
         return Err(Box::new(render(Fault::BodyTooLarge { limit })));
     }
-    Ok(Announced { mode, length })
+    Ok(ExpectedBody { mode, length })
 }
 
-/// `/rest/v1/plans?x` → `/plans?x`. The prefix itself is the service's root.
+/// Removes the prefix from the path: `/rest/v1/plans?x` becomes `/plans?x`. The prefix itself becomes `/`.
 fn strip_prefix(prefix: &str, request: &mut Request<Body>) -> Result<(), String> {
     if prefix.is_empty() {
         return Ok(());
     }
-    let whole = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
-    let rest = whole.strip_prefix(prefix).unwrap_or(whole);
+    let target = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
+    let rest = target.strip_prefix(prefix).unwrap_or(target);
     let stripped = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
     *request.uri_mut() = stripped.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
     Ok(())
 }
 
-/// One call of a service.
+/// A request to a mounted service, as it passes through the layers.
 struct Call<'a> {
     mount: &'a Mount,
     render: &'a Renderer,
@@ -258,16 +259,19 @@ struct Call<'a> {
     id: &'a str,
 }
 
-/// Calls the service when there is room for the request's body, whose bytes hold it for as long as they live.
-async fn call_with_room(
+/// Calls the service once memory for the body is reserved; the bytes hold the reservation for as long as they live.
+async fn call_with_memory(
     bounds: &Bounds,
     call: Call<'_>,
     mut request: Request<Body>,
-    body: Announced,
+    body: ExpectedBody,
 ) -> Response {
     let (service, render) = (&call.mount.service, call.render);
     if request.body().is_end_stream() {
-        return call.run(request, None).await.unwrap_or_else(|late| late.render(render));
+        return call
+            .run(request, None)
+            .await
+            .unwrap_or_else(|timed_out| timed_out.render(service.name, render));
     }
     let (share, counted, limit) = match body.mode {
         BodyMode::Streamed => (Some(bounds.empty_share()), None, usize::MAX),
@@ -292,12 +296,12 @@ async fn call_with_room(
     }
     match outcome {
         Ok(response) if !arrival.is_too_slow() => response,
-        Err(late) if !arrival.is_awaited() => late.render(render),
-        Ok(_) | Err(Late) => {
+        Err(timed_out) if !arrival.is_awaited() => timed_out.render(service.name, render),
+        Ok(_) | Err(TimedOut) => {
             bounds.slow_bodies.increment(1);
             let mut response = render(Fault::SlowBody);
             if is_http1 {
-                // The rest of the body may come yet, and is no request.
+                // The remaining body may still arrive, and must not be parsed as a request.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             response
@@ -305,34 +309,34 @@ async fn call_with_room(
     }
 }
 
-/// A body of which a service makes much more.
+/// Whether the body is CSV, whose decoded form is much larger.
 fn is_csv(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|value| {
         value.as_bytes().get(..8).is_some_and(|media| media.eq_ignore_ascii_case(b"text/csv"))
     })
 }
 
-/// The deadline has passed.
-struct Late;
+/// The request exceeded its deadline.
+struct TimedOut;
 
-impl Late {
-    fn render(self, render: &Renderer) -> Response {
-        tracing::warn!("a request passed its deadline");
+impl TimedOut {
+    fn render(self, service: &'static str, render: &Renderer) -> Response {
+        tracing::warn!("request timed out in {service}");
         render(Fault::Timeout)
     }
 }
 
 impl Call<'_> {
-    /// Calls the service within its deadline, which while `streams` comes counts from its last progress. The service's
-    /// renderer words a panic.
-    async fn run(&self, mut request: Request<Body>, streams: Option<&Arrival>) -> Result<Response, Late> {
+    /// Calls the service within its deadline. While a body `streams`, the deadline restarts with each progress. A
+    /// panic is rendered by the service's renderer.
+    async fn run(&self, mut request: Request<Body>, streams: Option<&Arrival>) -> Result<Response, TimedOut> {
         let Self { mount, render, deadline, id } = *self;
         let service = &mount.service;
         let accepted = service.compresses.then(|| AcceptedCodings::from_headers(request.headers())).flatten();
         let handled = match &mount.direct {
             Some(direct) => Either::Left(direct(request)),
             None => {
-                // axum's limit of 2 MB: the gateway counts the body, or the service does.
+                // Disables axum's limit of 2 MB, because the gateway or the service limits the body.
                 DefaultBodyLimit::disable().apply(&mut request);
                 Either::Right(service.router.clone().oneshot(request).map(|answered| match answered {
                     Ok(response) => response,
@@ -349,22 +353,22 @@ impl Call<'_> {
         };
         let handled = AssertUnwindSafe(handled).catch_unwind();
         let outcome = match streams {
-            None => timeout_at(deadline, handled).await.map_err(|_elapsed| Late),
+            None => timeout_at(deadline, handled).await.map_err(|_elapsed| TimedOut),
             Some(arrival) => tokio::select! {
                 outcome = handled => Ok(outcome),
-                () = arrival.stalled(service.deadline) => Err(Late),
+                () = arrival.stalled(service.deadline) => Err(TimedOut),
             },
         };
         outcome.map(|outcome| {
             outcome.unwrap_or_else(|_panic| {
-                tracing::error!("a handler panicked; the text is above");
+                tracing::error!("handler panicked; see the panic message above");
                 render(Fault::Panic { id: id.to_owned() })
             })
         })
     }
 }
 
-/// Handles looked up once: finding a counter by its labels costs as much as parsing a small request.
+/// Metric handles, resolved once: resolving a counter by its labels costs as much as parsing a small request.
 struct RequestMetrics {
     by_class: [Counter; 5],
     seconds: Histogram,
@@ -415,7 +419,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_browser_renders_is_sandboxed() {
+    fn renderable_content_is_sandboxed() {
         for (media, policy) in [
             ("text/html", Some("sandbox")),
             ("Text/HTML; charset=utf-8", Some("sandbox")),
@@ -443,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_with_a_policy_keeps_it() {
+    fn existing_policy_is_kept() {
         let mut headers = HeaderMap::from_iter([
             (CONTENT_TYPE, HeaderValue::from_static("text/html")),
             (CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'")),

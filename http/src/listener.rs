@@ -1,11 +1,12 @@
-//! Accepting connections and ending them: HTTP/1.1 and HTTP/2 on one port, with bounds on what a slow or hostile
-//! peer may hold, and an orderly end.
+//! Accepts connections and serves HTTP/1.1 and HTTP/2 on one port, with limits on what a slow or hostile peer can hold,
+//! and a graceful shutdown.
 
 mod client_stream;
 mod framing;
 mod streams;
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,11 +18,12 @@ use basalt_core::service::Draining;
 use http::StatusCode;
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use metrics::{Counter, Gauge};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -32,36 +34,36 @@ use crate::shutdown::Shutdown;
 use client_stream::ClientStream;
 use streams::{Activity, StreamExecutor};
 
-/// How long an HTTP/2 connection without streams may take to say goodbye when the server stops: the library waits for
-/// the client's word, and one that is gone does not give it.
-const GOODBYE: Duration = Duration::from_secs(1);
-/// Most bytes of an HTTP/2 header list, whatever `server.max_header_bytes` says: the library makes about a hundred bytes
-/// of a header that came as one (HPACK), and counts 32 for it. A request target fits in, which is at most 65,534 bytes.
+/// Time for an HTTP/2 connection without streams to close after a graceful shutdown has started. The library waits for
+/// the client to acknowledge it, which a client that is gone does not do.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum size of an HTTP/2 header list, whatever `server.max_header_bytes` is: a header that arrives as a single byte
+/// (HPACK) takes about a hundred bytes of memory, but counts as 32. A request target of up to 65,534 bytes still fits.
 const MAX_HEADER_LIST: u32 = 72 * 1024;
 
-/// `server.max_header_bytes` and `server.max_headers`.
+/// Limits on request heads, from `server.max_header_bytes` and `server.max_headers`.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
-    /// Bytes of request line and headers together.
+    /// Size of request line and headers together, in bytes.
     pub bytes: u32,
-    /// Headers on HTTP/1.1.
+    /// Number of headers on HTTP/1.1.
     pub headers: usize,
 }
 
-/// What connections may take.
+/// Limits on connections.
 pub struct Limits {
-    /// One permit each. Without one, newcomers are not accepted and wait in the system's queue: they are served late,
-    /// where a closed connection would look like a server that fell. Idle ones make room within `idle_timeout`.
+    /// One permit per connection. Without a free permit, further connections wait in the system's accept queue and are
+    /// served late, because closing them would look like a crashed server. Idle ones are closed after `idle_timeout`.
     pub connections: Arc<Semaphore>,
-    /// The head of a connection's first or next request must have arrived after this.
+    /// Maximum time until the head of a connection's first or next request has arrived.
     pub idle_timeout: Duration,
-    /// How large a request's head may be.
+    /// Limits on request heads.
     pub heads: HeadLimits,
-    /// Requests in flight on one HTTP/2 connection.
+    /// Maximum number of concurrent requests on one HTTP/2 connection.
     pub max_streams: u32,
-    /// At which a client must take its answers.
+    /// Minimum rate at which clients must read responses.
     pub pace: Pace,
-    /// Time for requests in flight when the server stops.
+    /// Time for requests in flight to finish during a graceful shutdown.
     pub drain: Duration,
 }
 
@@ -85,7 +87,7 @@ impl Limits {
     }
 }
 
-/// What a connection holds until its socket is closed, also after an upgrade, when a handler owns the socket.
+/// Held by a connection until its socket is closed, also after an upgrade, when a handler owns the socket.
 struct ConnectionGuard {
     _permit: OwnedSemaphorePermit,
     _token: TaskTrackerToken,
@@ -95,132 +97,213 @@ struct ConnectionGuard {
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         if self.is_upgraded.load(Ordering::Relaxed) {
-            upgraded().decrement(1.0);
+            upgraded_connections().decrement(1.0);
         }
     }
 }
 
-/// Serves connections of `listener` through `handle` until the graceful shutdown; then refuses new ones, tells upgraded
-/// ones ([`Draining`]), lets requests in flight finish and returns.
+/// Serves connections of `listener` through `handle` until the graceful shutdown starts. Then it stops accepting
+/// connections, notifies upgraded ones ([`Draining`]), and returns when requests in flight have finished, or after
+/// `limits.drain`.
 pub async fn run<H, F>(listener: Listening, handle: H, limits: Limits, shutdown: &Shutdown)
 where
     H: Fn(Request<Incoming>, SocketAddr) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    let handle = Arc::new(handle);
-    let connections = TaskTracker::new();
-    let Limits { idle_timeout, pace, drain, .. } = limits;
-    let late = metrics::counter!("basalt_http_connections_delayed_total");
-    let large_heads = bounds::refused("max_header_bytes");
-    // Shown from the start.
-    untaken_answers().increment(0);
-    upgraded().increment(0.0);
-    loop {
-        let Some(accepted) =
-            shutdown.graceful.run_until_cancelled(accept(&listener, &limits.connections, &late)).await
-        else {
-            break;
-        };
-        let Some((stream, peer, permit)) = accepted else { continue };
+    register_metrics();
+    let server = Server {
+        handle: Arc::new(handle),
+        limits,
+        connections: TaskTracker::new(),
+        graceful: shutdown.graceful.clone(),
+        oversized_heads: bounds::refused("max_header_bytes"),
+    };
+    let _cancelled = shutdown.graceful.run_until_cancelled(server.accept_connections(&listener)).await;
+    drop(listener);
+    server.drain(&shutdown.forced).await;
+}
+
+/// Exports the counters with 0 from the start.
+fn register_metrics() {
+    slow_readers().increment(0);
+    upgraded_connections().increment(0.0);
+}
+
+/// A listener's open connections, and what they need.
+struct Server<H> {
+    handle: Arc<H>,
+    limits: Limits,
+    connections: TaskTracker,
+    graceful: CancellationToken,
+    /// Requests rejected because their head is too large.
+    oversized_heads: Counter,
+}
+
+impl<H, F> Server<H>
+where
+    H: Fn(Request<Incoming>, SocketAddr) -> F + Send + Sync + 'static,
+    F: Future<Output = Response> + Send + 'static,
+{
+    #[expect(clippy::infinite_loop, reason = "the caller cancels it at shutdown")]
+    async fn accept_connections(&self, listener: &Listening) {
+        let delayed = metrics::counter!("basalt_http_connections_delayed_total");
+        loop {
+            if let Some((stream, peer, permit)) = accept(listener, &self.limits.connections, &delayed).await {
+                self.spawn_connection(stream, peer, permit);
+            }
+        }
+    }
+
+    fn spawn_connection(&self, stream: Stream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
+        let pace = self.limits.pace;
         let activity = Activity::new();
         let is_upgraded = Arc::new(AtomicBool::new(false));
-        let place = ConnectionGuard {
+        let guard = ConnectionGuard {
             _permit: permit,
-            _token: connections.token(),
+            _token: self.connections.token(),
             is_upgraded: Arc::clone(&is_upgraded),
         };
-        let service = {
-            let (handle, activity) = (Arc::clone(&handle), Arc::clone(&activity));
-            let draining = Draining(shutdown.graceful.clone());
-            service_fn(move |mut request: Request<Incoming>| {
-                activity.note(request.version());
-                request.extensions_mut().insert(draining.clone());
-                let (answer, is_upgraded) = (handle(request, peer), Arc::clone(&is_upgraded));
-                async move {
-                    let answer = answer.await;
-                    if answer.status() == StatusCode::SWITCHING_PROTOCOLS
-                        && !is_upgraded.swap(true, Ordering::Relaxed)
-                    {
-                        upgraded().increment(1.0);
-                    }
-                    Ok::<_, Infallible>(streams::watched(answer))
-                }
-            })
+        let service = self.request_service(peer, Arc::clone(&activity), is_upgraded);
+        let executor =
+            StreamExecutor { pace, activity: Arc::clone(&activity), tracker: self.connections.clone() };
+        let builder = self.limits.builder(executor);
+        let stream = ClientStream::new(stream, pace, Arc::clone(&activity), guard);
+        let lifetime = Lifetime {
+            activity,
+            graceful: self.graceful.clone(),
+            idle_timeout: self.limits.idle_timeout,
+            stall_timeout: pace.window,
         };
-        let executor = StreamExecutor { pace, activity: Arc::clone(&activity), tracker: connections.clone() };
-        let builder = limits.builder(executor);
-        let stream = ClientStream::new(stream, pace, Arc::clone(&activity), place);
-        let large_heads = large_heads.clone();
-        let graceful = shutdown.graceful.clone();
-        connections.spawn(async move {
-            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-            let mut connection = pin!(connection);
-            let ended = tokio::select! {
-                ended = activity.in_turns(connection.as_mut()) => ended,
-                () = graceful.cancelled() => {
-                    connection.as_mut().graceful_shutdown();
-                    let without_streams = async {
-                        tokio::time::sleep(GOODBYE).await;
-                        activity.idle(GOODBYE).await;
-                    };
-                    tokio::select! {
-                        ended = activity.in_turns(connection) => ended,
-                        () = without_streams => Ok(()),
-                    }
-                }
-                () = activity.idle(idle_timeout) => {
-                    connection.as_mut().graceful_shutdown();
-                    // What was answered may still be on its way; a stream that the client does not take never ends.
-                    tokio::time::timeout(pace.window, activity.in_turns(connection)).await.unwrap_or(Ok(()))
-                }
-            };
-            if let Err(error) = ended {
+        let oversized_heads = self.oversized_heads.clone();
+        self.connections.spawn(async move {
+            if let Err(error) = serve_connection(builder, stream, service, lifetime).await {
                 if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse_too_large) {
-                    large_heads.increment(1);
+                    oversized_heads.increment(1);
                 }
-                // A peer that hangs up or talks no HTTP is its own business.
+                // Peers that disconnect or do not speak HTTP are not worth more than a debug event.
                 tracing::debug!(%error, %peer, "connection ended");
             }
         });
     }
-    drop(listener);
-    connections.close();
-    let drained = tokio::time::timeout(drain, connections.wait());
-    if let Some(Err(_elapsed)) = shutdown.forced.run_until_cancelled(drained).await {
-        tracing::warn!("some connections did not finish within {} s; closing them", drain.as_secs());
+
+    /// Passes the requests of one connection to the handler, and counts the connection once it is upgraded.
+    fn request_service(
+        &self,
+        peer: SocketAddr,
+        activity: Arc<Activity>,
+        is_upgraded: Arc<AtomicBool>,
+    ) -> impl RequestService + use<H, F> {
+        let handle = Arc::clone(&self.handle);
+        let draining = Draining(self.graceful.clone());
+        service_fn(move |mut request: Request<Incoming>| {
+            activity.record_request(request.version());
+            request.extensions_mut().insert(draining.clone());
+            let (response, is_upgraded) = (handle(request, peer), Arc::clone(&is_upgraded));
+            async move {
+                let response = response.await;
+                if response.status() == StatusCode::SWITCHING_PROTOCOLS
+                    && !is_upgraded.swap(true, Ordering::Relaxed)
+                {
+                    upgraded_connections().increment(1.0);
+                }
+                Ok::<_, Infallible>(streams::track_progress(response))
+            }
+        })
+    }
+
+    /// Waits for open connections to finish, for at most the drain time or until the shutdown is forced.
+    async fn drain(&self, forced: &CancellationToken) {
+        let drain = self.limits.drain;
+        self.connections.close();
+        let drained = tokio::time::timeout(drain, self.connections.wait());
+        if let Some(Err(_elapsed)) = forced.run_until_cancelled(drained).await {
+            tracing::warn!("some connections did not finish within {} s; closing them", drain.as_secs());
+        }
+    }
+}
+
+/// The service of one connection.
+trait RequestService:
+    Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send + 'static> + Send + 'static
+{
+}
+
+impl<S> RequestService for S where
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send + 'static>
+        + Send
+        + 'static
+{
+}
+
+/// What ends a connection.
+struct Lifetime {
+    activity: Arc<Activity>,
+    graceful: CancellationToken,
+    idle_timeout: Duration,
+    stall_timeout: Duration,
+}
+
+/// Serves a connection until it is closed, has been idle for too long, or the graceful shutdown starts.
+async fn serve_connection(
+    builder: auto::Builder<StreamExecutor>,
+    stream: ClientStream<Stream, ConnectionGuard>,
+    service: impl RequestService,
+    lifetime: Lifetime,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let Lifetime { activity, graceful, idle_timeout, stall_timeout } = lifetime;
+    let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+    tokio::select! {
+        result = activity.count_polls(connection.as_mut()) => result,
+        () = graceful.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            let without_streams = async {
+                tokio::time::sleep(CLOSE_TIMEOUT).await;
+                activity.idle(CLOSE_TIMEOUT).await;
+            };
+            tokio::select! {
+                result = activity.count_polls(connection) => result,
+                () = without_streams => Ok(()),
+            }
+        }
+        () = activity.idle(idle_timeout) => {
+            connection.as_mut().graceful_shutdown();
+            // Responses may still be in transit; a stream that the client does not read never ends.
+            tokio::time::timeout(stall_timeout, activity.count_polls(connection)).await.unwrap_or(Ok(()))
+        }
     }
 }
 
 /// Connections that a handler has taken over: websockets.
-fn upgraded() -> Gauge {
+fn upgraded_connections() -> Gauge {
     metrics::gauge!("basalt_http_upgraded_connections")
 }
 
-/// A client was given up because it does not take its answer.
-fn count_untaken_answer() {
-    untaken_answers().increment(1);
+/// Counts a client that was disconnected because it does not read its response.
+fn count_slow_reader() {
+    slow_readers().increment(1);
 }
 
-fn untaken_answers() -> Counter {
+fn slow_readers() -> Counter {
     metrics::counter!("basalt_http_slow_clients_total", "what" => "answer")
 }
 
 type Accepted = (Stream, SocketAddr, OwnedSemaphorePermit);
 
-async fn accept(listener: &Listening, permits: &Arc<Semaphore>, late: &Counter) -> Option<Accepted> {
+/// Accepts a connection once a permit is free; `None` if accepting failed.
+async fn accept(listener: &Listening, permits: &Arc<Semaphore>, delayed: &Counter) -> Option<Accepted> {
     let permit = match Arc::clone(permits).try_acquire_owned() {
         Ok(permit) => permit,
         Err(_full) => {
             let permit = Arc::clone(permits).acquire_owned().await.ok()?;
-            late.increment(1);
+            delayed.increment(1);
             permit
         }
     };
     match listener.accept().await {
         Ok((stream, peer)) => Some((stream, peer, permit)),
         Err(error) => {
-            // Out of file descriptors, most likely: existing connections must end before more can be taken.
-            tracing::warn!(%error, "accepting a connection failed");
+            // Most likely no file descriptors are left; existing connections must end before more can be accepted.
+            tracing::warn!(%error, "cannot accept a connection");
             tokio::time::sleep(Duration::from_millis(100)).await;
             None
         }

@@ -1,10 +1,10 @@
-//! Admits only requests of programs on this machine, for pages of development: the mailbox shows sign-in links.
+//! Restricts development pages to requests from this machine, because the mailbox shows sign-in links.
 //!
-//! The name in `Host` must be this machine's own, or a foreign page whose name resolves to it could read them (DNS rebinding). The peer must
-//! be this machine, because any client can write any `Host`. Behind a proxy on this machine the peer is the proxy: a request that was
-//! forwarded is refused, unless the proxy is in `server.trusted_proxies` and names a client on this machine. A proxy that adds no
-//! forwarding header cannot be recognised; a server behind one has its public address in `server.public_url`, which makes it a production
-//! server, and that has no mailbox.
+//! `Host` must name this machine; otherwise a foreign page whose name resolves to it could read the pages (DNS
+//! rebinding). The peer must be this machine, because a client can send any `Host`. Behind a proxy on this machine
+//! the peer is the proxy, so a forwarded request is rejected unless the proxy is in `server.trusted_proxies` and
+//! reports a client on this machine. A proxy that adds no forwarding header cannot be detected. A server behind one
+//! has its public address in `server.public_url`, which makes it a production server without a mailbox.
 
 use std::net::IpAddr;
 
@@ -17,8 +17,8 @@ use crate::address::IpRange;
 use crate::layers::client_address;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// What proxies add to the requests that they pass on.
-const FORWARDING: [HeaderName; 5] = [
+/// Headers that proxies add to forwarded requests.
+const FORWARDING_HEADERS: [HeaderName; 5] = [
     FORWARDED,
     FORWARDED_FOR,
     HeaderName::from_static("x-forwarded-host"),
@@ -26,7 +26,7 @@ const FORWARDING: [HeaderName; 5] = [
     HeaderName::from_static("x-real-ip"),
 ];
 
-/// The response to a request that does not come from this machine; `None` for one that does.
+/// Response to a request that does not come from this machine; `None` for a local one.
 #[must_use]
 pub fn refusal<B>(peer: IpAddr, request: &Request<B>, trusted: &[IpRange]) -> Option<Response> {
     const TEXT: &str = "This is for programs on the server's own machine. Open it there, as localhost, 127.0.0.1 or [::1], without a \
@@ -44,14 +44,15 @@ pub fn refusal<B>(peer: IpAddr, request: &Request<B>, trusted: &[IpRange]) -> Op
 
 fn comes_from_this_machine<B>(peer: IpAddr, request: &Request<B>, trusted: &[IpRange]) -> bool {
     let (peer, headers) = (peer.to_canonical(), request.headers());
-    let is_forwarded = FORWARDING.iter().any(|name| headers.contains_key(name));
+    let is_forwarded = FORWARDING_HEADERS.iter().any(|name| headers.contains_key(name));
     let names_client =
         headers.contains_key(FORWARDED_FOR) && trusted.iter().any(|range| range.contains(peer));
     peer.is_loopback()
         && (!is_forwarded || names_client && client_address::resolve(peer, headers, trusted).0.is_loopback())
 }
 
-/// `localhost`, a name below it, or a loopback address, with any port. HTTP/2 has the name in the URI.
+/// Whether the host is `localhost`, a subdomain of it, or a loopback address, with any port. HTTP/2 has it in the
+/// URI.
 fn names_this_machine<B>(request: &Request<B>) -> bool {
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
     let Some(authority) = host.as_ref().or_else(|| request.uri().authority()) else { return false };
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn forwarded_requests_count_by_their_client() {
+    fn forwarded_request_is_judged_by_its_client() {
         let proxies = ["127.0.0.1/32".parse().unwrap()];
         let admits =
             |name, value, trusted: &[IpRange]| admits(HERE, &[("host", "localhost"), (name, value)], trusted);
@@ -116,6 +117,6 @@ mod tests {
             assert!(!admits(name, value, &[]) && !admits(name, value, &proxies), "{name}: {value}");
         }
         assert!(admits("x-forwarded-for", "127.0.0.1", &proxies));
-        assert!(!admits("x-forwarded-for", "127.0.0.1", &[]), "anyone may have written it");
+        assert!(!admits("x-forwarded-for", "127.0.0.1", &[]), "the header is untrusted");
     }
 }

@@ -1,14 +1,14 @@
-//! How many files, and so connections, the system lets this process open. Systems come with a soft limit of 1024 for
-//! the sake of programs that use `select`, and a hard one far above: we raise the first to the second. Where that is too
-//! little for `server.max_connections`, the server accepts fewer connections, because without files it cannot reach its
-//! database; newcomers wait, as they do at the configured limit.
+//! Limit on open files, and thereby on connections. Systems set a soft limit of 1024 for programs that use `select`,
+//! and a much higher hard limit; the server raises the soft limit to the hard one. If that is too low for
+//! `server.max_connections`, the server accepts fewer connections, because it also needs files to reach its database.
+//! Further clients wait, as they do at the configured limit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files that are no connections of clients: those of the app, logs, sockets to listen on.
-const OTHERS: u64 = 128;
+/// Files other than client connections: those of the app, logs, listening sockets.
+const OTHER_FILES: u64 = 128;
 
-/// Raises the soft limit to the hard one; what holds then, `None` for no limit.
+/// Raises the soft limit to the hard one, and returns the resulting limit; `None` means unlimited.
 pub fn raise() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
@@ -17,24 +17,24 @@ pub fn raise() -> Option<u64> {
     match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         Ok(()) => maximum,
         Err(error) => {
-            tracing::debug!(%error, "the limit of open files stays");
+            tracing::debug!(%error, "cannot raise the limit on open files");
             current
         }
     }
 }
 
-/// The limit that [`raise`] would reach.
+/// The limit that [`raise`] would set.
 pub fn most() -> Option<u64> {
     getrlimit(Resource::Nofile).maximum
 }
 
-/// How many of `wanted` connections of clients fit into `limit`, beside `database` connections to PostgreSQL, each of
-/// which may need another one to be cancelled by.
-pub fn room_for(wanted: usize, database: usize, limit: Option<u64>) -> usize {
+/// Number of client connections, at most `wanted`, that fit into `limit` besides `database` connections to
+/// PostgreSQL. Each of those may need another connection to cancel its query.
+pub fn connections_within(wanted: usize, database: usize, limit: Option<u64>) -> usize {
     let Some(limit) = limit else { return wanted };
     let database = u64::try_from(database).unwrap_or(u64::MAX).saturating_mul(2);
-    let room = limit.saturating_sub(OTHERS).saturating_sub(database);
-    // However little there is, something has to be served.
+    let room = limit.saturating_sub(OTHER_FILES).saturating_sub(database);
+    // Even with a very low limit, some connections must be served.
     let room = usize::try_from(room.max(limit / 4).max(1)).unwrap_or(usize::MAX);
     wanted.min(room)
 }
@@ -44,16 +44,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_fit_into_what_the_system_allows() {
-        assert_eq!(room_for(16_384, 20, None), 16_384);
-        assert_eq!(room_for(16_384, 20, Some(20_000)), 16_384);
-        assert_eq!(room_for(16_384, 20, Some(1024)), 1024 - 128 - 40);
-        assert_eq!(room_for(100, 20, Some(1024)), 100);
-        assert_eq!(room_for(16_384, 500, Some(256)), 64);
+    fn connections_are_bounded_by_file_limit() {
+        assert_eq!(connections_within(16_384, 20, None), 16_384);
+        assert_eq!(connections_within(16_384, 20, Some(20_000)), 16_384);
+        assert_eq!(connections_within(16_384, 20, Some(1024)), 1024 - 128 - 40);
+        assert_eq!(connections_within(100, 20, Some(1024)), 100);
+        assert_eq!(connections_within(16_384, 500, Some(256)), 64);
     }
 
     #[test]
-    fn the_soft_limit_becomes_the_hard_one() {
+    fn soft_limit_is_raised_to_hard_limit() {
         assert_eq!(raise(), most());
         assert_eq!(getrlimit(Resource::Nofile).current, most());
     }

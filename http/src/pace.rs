@@ -1,8 +1,8 @@
-//! How slow a client may be when it sends a body or takes an answer. Both hold memory of ours meanwhile, and a client that
-//! moves a byte now and then would hold it without end.
+//! Minimum rate at which a client must send a body or read a response. Both hold memory meanwhile, which a client
+//! that transfers single bytes could hold forever.
 //!
-//! Only time in which we wait for the client counts. Whenever it adds up to a window, enough bytes must have moved in that
-//! window, and no single wait may be longer than one. A fast beginning does not make up for a stop.
+//! Only time spent waiting for the client counts. Whenever that adds up to one window, enough bytes must have been
+//! transferred within it, and no single wait may exceed a window. A fast start does not make up for a stall.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,29 +10,29 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-/// The bound: `server.stall_timeout` and `server.min_rate`.
+/// Minimum rate, from `server.stall_timeout` and `server.min_rate`.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How much waiting is looked at together.
+    /// Waiting time over which the rate is measured.
     pub window: Duration,
-    /// Bytes that must move in a second of it.
+    /// Bytes to transfer per second of waiting.
     pub bytes_per_second: u64,
 }
 
 impl Pace {
     fn bytes_per_window(self) -> u64 {
         let milliseconds = u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX);
-        // Without a rate, a byte is enough.
+        // Without a minimum rate, one byte per window is enough.
         (self.bytes_per_second.saturating_mul(milliseconds) / 1000).max(1)
     }
 }
 
-/// One client, one direction.
+/// Measures the rate of one client in one direction.
 pub(crate) struct Pacer {
     pace: Pace,
-    /// Waited in this window, before the wait that is under way.
+    /// Waiting time in this window, excluding the current wait.
     waited: Duration,
-    /// Moved in this window.
+    /// Bytes transferred in this window.
     moved: u64,
     wait: Option<Wait>,
 }
@@ -47,7 +47,7 @@ impl Pacer {
         Self { pace, waited: Duration::ZERO, moved: 0, wait: None }
     }
 
-    /// The client has moved so many bytes; what we wait for now, if for anything, is not the client.
+    /// Records transferred bytes. The current wait, if any, is no longer for the client.
     pub(crate) fn moved(&mut self, bytes: usize) {
         self.moved = self.moved.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         if let Some(wait) = self.wait.take() {
@@ -55,7 +55,8 @@ impl Pacer {
         }
     }
 
-    /// We wait for the client. Ready when it is too slow; else it wakes the task when that may have become so.
+    /// Records that the server is waiting for the client. Ready if the client is too slow; otherwise wakes the task
+    /// when it may have become so.
     pub(crate) fn poll_too_slow(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let (window, waited) = (self.pace.window, self.waited);
@@ -67,7 +68,7 @@ impl Pacer {
             if self.moved < self.pace.bytes_per_window() {
                 return Poll::Ready(());
             }
-            // The next window begins with the wait under way, so that no single wait is longer than one.
+            // The next window includes the current wait, so that no single wait is longer than a window.
             self.moved = 0;
             self.waited = wait.since.elapsed();
             self.wait = None;
@@ -86,42 +87,43 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const PACE: Pace = Pace { window: Duration::from_secs(10), bytes_per_second: 100 };
 
-    /// Whether the client is given up within `time` of waiting for it.
-    async fn is_given_up(pacer: &mut Pacer, time: Duration) -> bool {
+    /// Whether the client counts as too slow within `time` of waiting.
+    async fn times_out(pacer: &mut Pacer, time: Duration) -> bool {
         timeout(time, poll_fn(|cx| pacer.poll_too_slow(cx))).await.is_ok()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_stops_is_given_up_after_one_window_however_fast_it_was() {
+    async fn stalled_client_times_out_after_one_window() {
         for before in [0, 50_000_000] {
             let mut pacer = Pacer::new(PACE);
-            assert!(!is_given_up(&mut pacer, SECOND * 5).await);
+            assert!(!times_out(&mut pacer, SECOND * 5).await);
             pacer.moved(before);
-            let begun = Instant::now();
-            assert!(is_given_up(&mut pacer, SECOND * 60).await);
-            assert!(begun.elapsed() <= PACE.window + SECOND, "{:?} after {before}", begun.elapsed());
+            let started = Instant::now();
+            assert!(times_out(&mut pacer, SECOND * 60).await);
+            assert!(started.elapsed() <= PACE.window + SECOND, "{:?} after {before}", started.elapsed());
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_trickle_is_given_up_and_a_slow_steady_client_is_not() {
-        // A window ends within a wait, whose time counts already and whose bytes are still to come: 9 of 10 seconds' bytes.
+    async fn client_below_minimum_rate_times_out() {
+        // A window ends during a wait, whose time counts but whose bytes are still to come: only nine of ten seconds'
+        // bytes count.
         for (bytes, is_too_slow) in [(10, true), (99, true), (120, false)] {
             let mut pacer = Pacer::new(PACE);
-            let mut given_up = false;
+            let mut timed_out = false;
             for _ in 0..100 {
-                given_up |= is_given_up(&mut pacer, SECOND).await;
+                timed_out |= times_out(&mut pacer, SECOND).await;
                 pacer.moved(bytes);
             }
-            assert_eq!(given_up, is_too_slow, "{bytes} bytes a second");
+            assert_eq!(timed_out, is_too_slow, "{bytes} bytes a second");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn our_own_slowness_does_not_count() {
+    async fn time_spent_by_server_does_not_count() {
         let mut pacer = Pacer::new(PACE);
         for _ in 0..100 {
-            assert!(!is_given_up(&mut pacer, Duration::from_millis(1)).await);
+            assert!(!times_out(&mut pacer, Duration::from_millis(1)).await);
             pacer.moved(1);
             sleep(SECOND * 60).await;
         }

@@ -1,4 +1,4 @@
-//! How the server is told to end: gracefully, and then by force.
+//! Shutdown of the server: graceful first, then forced.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -7,22 +7,22 @@ use std::task::Poll;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Cheap to clone; all clones are told together.
+/// Cancellation tokens for both stages. Cheap to clone; all clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
-    /// No more connections; requests in flight finish, within `server.shutdown_timeout`.
+    /// Stop accepting connections; requests in flight may finish within `server.shutdown_timeout`.
     pub graceful: CancellationToken,
-    /// They are not waited for any longer. What follows is done all the same: pools are closed and PostgreSQL is
-    /// stopped, which would have to recover otherwise.
+    /// Stop waiting for requests. Cleanup still happens: pools are closed and PostgreSQL is stopped, which would
+    /// otherwise have to recover.
     pub forced: CancellationToken,
 }
 
 impl Shutdown {
-    /// Follows [`EndSignals`] for as long as the result is polled: the first asks for a graceful end, the second
-    /// forces it. From this call on the signals no longer end the process.
+    /// Handles [`EndSignals`] while the returned future is polled: the first starts a graceful shutdown, the second
+    /// forces it. From this call on the signals no longer terminate the process.
     ///
     /// # Errors
-    /// The system refuses to install a signal handler.
+    /// A signal handler cannot be installed.
     pub fn follow_signals(&self) -> std::io::Result<impl Future<Output = Infallible> + use<>> {
         let mut signals = EndSignals::new()?;
         let tokens = [self.graceful.clone(), self.forced.clone()];
@@ -36,16 +36,16 @@ impl Shutdown {
     }
 }
 
-/// The signals that ask a program to end: SIGTERM, SIGINT (Ctrl-C), SIGQUIT (Ctrl-\) and SIGHUP (its terminal closes), except a SIGHUP that the
-/// program was started to ignore, as by `nohup`.
+/// Signals that request termination: SIGTERM, SIGINT (Ctrl-C), SIGQUIT (Ctrl-\) and SIGHUP (the terminal closed),
+/// except a SIGHUP that the process was started to ignore, as by `nohup`.
 #[derive(Debug)]
 pub struct EndSignals(Vec<(i32, Signal)>);
 
 impl EndSignals {
-    /// Installs the handlers: from now on these signals do not end the process.
+    /// Installs the signal handlers; from now on these signals do not terminate the process.
     ///
     /// # Errors
-    /// The system refuses to install a signal handler.
+    /// A signal handler cannot be installed.
     pub fn new() -> std::io::Result<Self> {
         let mut kinds = vec![SignalKind::terminate(), SignalKind::interrupt(), SignalKind::quit()];
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -59,7 +59,7 @@ impl EndSignals {
             .map(Self)
     }
 
-    /// Waits for the next one; returns its number.
+    /// Waits for the next signal and returns its number.
     pub async fn next(&mut self) -> i32 {
         poll_fn(|context| {
             let received = self.0.iter_mut().find_map(|(number, signal)| {
@@ -71,7 +71,7 @@ impl EndSignals {
     }
 }
 
-/// Whether a process with this `/proc/PID/status` ignores the signal. Without such a file it counts as not ignored.
+/// Whether a process with this `/proc/PID/status` ignores the signal. A missing file counts as not ignored.
 fn ignores(status: &str, kind: SignalKind) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ignored_signals_are_read_from_the_mask() {
+    fn ignored_signals_are_parsed_from_mask() {
         let hangup = SignalKind::hangup();
         assert!(ignores("Name:\tbasalt\nSigIgn:\t0000000000001001\n", hangup));
         assert!(!ignores("Name:\tbasalt\nSigIgn:\t0000000000001000\n", hangup));

@@ -115,7 +115,7 @@ pub(super) fn disk_space(config: &Config, report: &mut Report) {
 pub(super) fn open_files(config: &Config, report: &mut Report) {
     let subject = "open files";
     let wanted = config.server.max_connections;
-    let fit = open_files::room_for(wanted, config.database.connections(), open_files::most());
+    let fit = open_files::connections_within(wanted, config.database.connections(), open_files::most());
     if fit < wanted {
         report.warn(
             subject,

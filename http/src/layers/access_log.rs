@@ -1,4 +1,5 @@
-//! Who asked for what, for the access log (target `basalt::access`). Values are masked: a target may hold tokens, passwords, addresses and data.
+//! Fields of the access log (target `basalt::access`). Values are masked, because a request target may contain
+//! tokens, passwords, addresses and data.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -8,26 +9,26 @@ use basalt_core::keys::Keys;
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::uri::PathAndQuery;
 
-/// The target of its events.
+/// Target of the log events.
 pub(super) const TARGET: &str = "basalt::access";
 
 const MASK: &str = "***";
-/// A longer path segment is masked: names are shorter, tokens are not.
-const LONGEST_SEGMENT: usize = 64;
-/// The path that is logged is cut at this length.
-const MOST_BYTES: usize = 2048;
+/// Path segments of this length or more are masked; names are shorter, tokens are not.
+const MASKED_SEGMENT_BYTES: usize = 64;
+/// Maximum length of the logged path.
+const MAX_TARGET_BYTES: usize = 2048;
 
-/// Fields of one event.
+/// Fields of one log event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Caller {
     pub(super) path: String,
     pub(super) client: IpAddr,
-    /// `sub` of a token whose signature is valid.
+    /// Claim `sub` of a valid token.
     pub(super) user: Option<String>,
 }
 
 impl Caller {
-    /// `None` where nothing reads the access log. `headers` are those that the client sent.
+    /// Reads the fields from the headers as sent by the client; `None` if the access log is disabled.
     pub(super) fn read(
         target: &PathAndQuery,
         headers: &HeaderMap,
@@ -42,12 +43,13 @@ impl Caller {
             bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
         let claims = token.and_then(|token| keys.verify(token).ok());
         let user = claims.and_then(|claims| claims.sub().map(str::to_owned));
-        Some(Self { path: masked(target), client, user })
+        Some(Self { path: mask_target(target), client, user })
     }
 }
 
-/// The target without what may be secret: of the query the names alone, of the path no addresses and nothing that looks like a token.
-fn masked(target: &PathAndQuery) -> String {
+/// Masks possible secrets in the target: all values of the query, and path segments that contain an address or look
+/// like a token.
+fn mask_target(target: &PathAndQuery) -> String {
     let mut out = String::new();
     for (index, segment) in target.path().split('/').enumerate() {
         if index > 0 {
@@ -64,9 +66,9 @@ fn masked(target: &PathAndQuery) -> String {
             _ => out.push_str(MASK),
         }
     }
-    if out.len() > MOST_BYTES {
-        // A target is ASCII.
-        out.truncate(MOST_BYTES);
+    if out.len() > MAX_TARGET_BYTES {
+        // A request target is ASCII.
+        out.truncate(MAX_TARGET_BYTES);
         out.push('…');
     }
     out
@@ -74,7 +76,7 @@ fn masked(target: &PathAndQuery) -> String {
 
 fn is_secret(text: &str) -> bool {
     let decoded = percent_encoding::percent_decode_str(text).decode_utf8_lossy();
-    decoded.len() >= LONGEST_SEGMENT
+    decoded.len() >= MASKED_SEGMENT_BYTES
         || decoded.contains('@')
         || ["eyJ", "sb_secret_", "sb_publishable_"].iter().any(|prefix| decoded.starts_with(prefix))
 }
@@ -84,8 +86,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stay_and_values_go() {
-        let long = "a".repeat(LONGEST_SEGMENT);
+    fn query_values_and_tokens_are_masked() {
+        let long = "a".repeat(MASKED_SEGMENT_BYTES);
         for (target, expected) in [
             ("/rest/v1/plans", "/rest/v1/plans"),
             ("/rest/v1/plans?select=id&or=(a.eq.1)", "/rest/v1/plans?select=***&or=***"),
@@ -95,9 +97,9 @@ mod tests {
             (&format!("/storage/v1/upload/resumable/{long}"), "/storage/v1/upload/resumable/***"),
             ("/x?", "/x?***"),
         ] {
-            assert_eq!(masked(&target.parse().unwrap()), expected, "{target}");
+            assert_eq!(mask_target(&target.parse().unwrap()), expected, "{target}");
         }
         let many = format!("/x?{}", "a=1&".repeat(2000));
-        assert!(masked(&many.parse().unwrap()).len() < MOST_BYTES + 8);
+        assert!(mask_target(&many.parse().unwrap()).len() < MAX_TARGET_BYTES + 8);
     }
 }

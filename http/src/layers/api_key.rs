@@ -1,5 +1,5 @@
-//! The API-key gate (DESIGN §12, rest.md §3.20): checks `apikey`, rewrites `Authorization`, and takes the key out
-//! of what the service sees. It never judges a user's bearer; the service does, in its own order and shape.
+//! The API key gate (DESIGN §12, rest.md §3.20): checks `apikey`, rewrites `Authorization`, and removes the key from
+//! the request. User tokens are not verified here; each service does that in its own order and format.
 
 use std::sync::Arc;
 
@@ -14,22 +14,24 @@ use http::{Method, Request, StatusCode};
 const APIKEY: HeaderName = HeaderName::from_static("apikey");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Which requests of a service need a key.
+/// Which requests of a service need an API key.
 #[derive(Debug, Clone, Copy)]
 pub enum Gate {
-    /// All of them.
+    /// All requests.
     Closed,
-    /// All but those of a method and a path, without the prefix, that this says are open (auth.md §1.1).
+    /// All requests except those whose method and path, without the prefix, this function declares open (auth.md
+    /// §1.1).
     OpenFor(fn(&Method, &str) -> bool),
-    /// None; a key is still turned into a bearer and taken out.
+    /// None; a key is still converted to a bearer token and removed.
     Rewrite,
-    /// None; as `Rewrite`, but the service keeps seeing the key (functions).
+    /// None; like `Rewrite`, but the service also sees the key (functions).
     RewriteAndKeep,
-    /// The service checks by itself and sees everything as sent, and [`WithoutSecretKeys`] from a browser (realtime).
+    /// The service checks the key and sees the request unchanged; requests from browsers get [`WithoutSecretKeys`]
+    /// (realtime).
     Untouched,
 }
 
-/// The gate.
+/// Checks API keys.
 pub struct KeyGate {
     keys: Arc<Keys>,
     clock: Clock,
@@ -37,18 +39,18 @@ pub struct KeyGate {
     browsers: SecretKeysInBrowsers,
 }
 
-/// What becomes of a secret key that a browser brings: it bypasses every policy, and each visitor of the page can read
+/// Handling of secret keys sent by browsers. A secret key bypasses every policy, and any visitor of the page can read
 /// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretKeysInBrowsers {
-    /// It is refused.
+    /// Reject the request.
     Refused,
-    /// It counts.
+    /// Accept the key.
     Accepted,
 }
 
 impl SecretKeysInBrowsers {
-    /// The 401 for a request with a secret key, when a browser sends it and that is refused.
+    /// Response for a request with a secret key, if a browser sent it and that is not allowed.
     #[must_use]
     pub fn refusal(self, request: &Request<Body>) -> Option<Response> {
         (self == Self::Refused && is_browser(request)).then(|| refusal(&SECRET_IN_BROWSER))
@@ -56,23 +58,23 @@ impl SecretKeysInBrowsers {
 }
 
 impl KeyGate {
-    /// `required` is `server.require_apikey`. Without it no request needs a key, and one with a key that we know is
-    /// rewritten all the same; PostgREST's clients may filter by a column `apikey`.
+    /// Creates the gate; `required` is `server.require_apikey`. Without it no request needs a key, but one with a
+    /// known key is rewritten all the same. Clients of PostgREST may filter by a column named `apikey`.
     #[must_use]
     pub const fn new(keys: Arc<Keys>, clock: Clock, required: bool, browsers: SecretKeysInBrowsers) -> Self {
         Self { keys, clock, required, browsers }
     }
 
-    /// What verifies tokens.
+    /// Keys that verify tokens.
     #[must_use]
     pub const fn keys(&self) -> &Arc<Keys> {
         &self.keys
     }
 
-    /// Lets the request in, with its bearer set, or answers for the service.
+    /// Admits the request and sets its bearer token, or returns the response to send instead.
     ///
     /// # Errors
-    /// The 401 of a missing or unknown key, or of a secret one in a browser.
+    /// The key is missing or unknown, or is a secret key sent by a browser (401).
     pub fn admit(&self, gate: Gate, request: &mut Request<Body>) -> Result<(), Box<Response>> {
         if matches!(gate, Gate::Untouched) {
             if self.browsers == SecretKeysInBrowsers::Refused && is_browser(request) {
@@ -97,14 +99,14 @@ impl KeyGate {
                 (Some(_), Some(_)) => {}
             }
         }
-        // Asked first: only a browser's bearer is looked at here.
+        // Checked first, so that the bearer token is examined only for browsers.
         if let Some(refusal) = self.browsers.refusal(request)
             && (key.as_ref().is_some_and(|key| key.is_secret) || self.is_secret_bearer(request))
         {
             return Err(Box::new(refusal));
         }
         if !matches!(gate, Gate::RewriteAndKeep) {
-            take_key_out(request);
+            remove_key(request);
         }
         let brings_bearer = request
             .headers()
@@ -118,14 +120,14 @@ impl KeyGate {
             (Some(key), ..) => {
                 headers.insert(AUTHORIZATION, key.authorization);
             }
-            // functions.md §3.1: the function judges what it is sent.
+            // The function validates what it receives (functions.md §3.1).
             (None, Gate::RewriteAndKeep, Some(sent)) => {
                 if let Ok(bearer) = HeaderValue::try_from(format!("Bearer {sent}")) {
                     headers.insert(AUTHORIZATION, bearer);
                 }
             }
             (None, Gate::RewriteAndKeep, None) => {}
-            // A `Bearer sb_…` without a key that we know says nothing about who is calling.
+            // `Bearer sb_…` without a known key does not identify a caller.
             (None, Gate::Closed | Gate::OpenFor(_) | Gate::Rewrite | Gate::Untouched, _) => {
                 headers.remove(AUTHORIZATION);
             }
@@ -133,7 +135,8 @@ impl KeyGate {
         Ok(())
     }
 
-    /// The legacy service_role key works as bearer beside any API key.
+    /// Whether the bearer token is a secret key: the legacy service_role key works as bearer token alongside any API
+    /// key.
     fn is_secret_bearer(&self, request: &Request<Body>) -> bool {
         let sent = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = sent.and_then(|sent| sent.split_once(' ')).map(|(_scheme, token)| token.trim());
@@ -152,23 +155,23 @@ fn sent_key(request: &Request<Body>) -> Option<String> {
     (!key.is_empty()).then(|| key.into_owned())
 }
 
-/// The client sends `Bearer sb_…` beside an opaque key; it is no user's token.
+/// Whether `Authorization` is `Bearer sb_…`, which the client sends with an opaque key; it is not a user's token.
 fn is_project_key_bearer(value: &[u8]) -> bool {
     let Some((scheme, token)) = value.split_at_checked(7) else { return false };
     scheme.eq_ignore_ascii_case(b"bearer ") && token.trim_ascii_start().starts_with(b"sb_")
 }
 
-/// Every browser calls itself Mozilla unless its page or an extension says otherwise, and no page can keep
-/// `Sec-Fetch-Site` from being sent. Node sends `Sec-Fetch-Mode` and some servers send `Origin`, so those are no evidence
-/// (decision 0053).
+/// Whether a browser sent the request. Browsers identify as Mozilla unless the page or an extension overrides it, and
+/// a page cannot suppress `Sec-Fetch-Site`. Node sends `Sec-Fetch-Mode` and some servers send `Origin`, so those
+/// prove nothing (decision 0053).
 fn is_browser(request: &Request<Body>) -> bool {
     let headers = request.headers();
     headers.contains_key(SEC_FETCH_SITE)
         || headers.get(USER_AGENT).is_some_and(|agent| agent.as_bytes().starts_with(b"Mozilla/"))
 }
 
-/// Removes the key, and parameters without a name (`&=x`), from headers and query.
-fn take_key_out(request: &mut Request<Body>) {
+/// Removes the key from headers and query, as well as parameters without a name (`&=x`).
+fn remove_key(request: &mut Request<Body>) {
     request.headers_mut().remove(APIKEY);
     let Some(query) = request.uri().query() else { return };
     let unwanted = |pair: &&str| pair.starts_with("apikey=") || *pair == "apikey" || pair.starts_with('=');
@@ -178,7 +181,7 @@ fn take_key_out(request: &mut Request<Body>) {
     let kept: Vec<&str> = query.split('&').filter(|pair| !unwanted(pair)).collect();
     let path = request.uri().path();
     let rebuilt = if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) };
-    // A shorter query of the same characters is still a URI.
+    // A shorter query with the same characters is still a valid URI.
     if let Ok(uri) = rebuilt.parse() {
         *request.uri_mut() = uri;
     }
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_key_becomes_its_bearer() {
+    fn every_kind_of_key_becomes_bearer_token() {
         let (gate, keys) = gate();
         let service = keys.service.expose_secret();
         for (key, expected) in
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_users_token_wins_over_the_key() {
+    fn user_token_takes_precedence_over_key() {
         let (gate, _) = gate();
         let mut request =
             request("/t", &[("apikey", "sb_secret_b"), ("authorization", "Bearer user.token.x")]);
@@ -271,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_may_come_in_the_query_and_leaves_it() {
+    fn key_in_query_is_accepted_and_removed() {
         let (gate, keys) = gate();
         let mut request = request("/t?select=id&apikey=sb_publishable_a&=x&a=eq.1", &[]);
         gate.admit(Gate::Closed, &mut request).unwrap();
@@ -280,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_and_unknown_keys_are_refused_even_with_a_users_token() {
+    fn missing_and_unknown_keys_are_rejected() {
         let (gate, _) = gate();
         for headers in
             [&[][..], &[("authorization", "Bearer user.token.x")], &[("apikey", "sb_publishable_other")]]
@@ -291,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_path_needs_no_key_but_a_bearer_that_is_only_a_key_is_dropped() {
+    fn open_path_drops_bearer_that_is_only_a_key() {
         let (gate, _) = gate();
         let open = Gate::OpenFor(|method, path| method == Method::GET && path == "/health");
         let mut health = request("/health", &[("authorization", "Bearer sb_publishable_other")]);
@@ -304,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_keep_what_they_are_sent() {
+    fn functions_receive_key_and_bearer_unchanged() {
         let (gate, keys) = gate();
         let anon = format!("Bearer {}", keys.anon);
         for (headers, expected) in [
@@ -330,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_key_is_required_a_known_one_still_counts() {
+    fn known_key_is_rewritten_even_if_not_required() {
         let (strict, keys) = gate();
         let gate = KeyGate::new(strict.keys, Clock::fixed(NOW), false, SecretKeysInBrowsers::Refused);
         let mut known = request("/t?a=eq.1&apikey=sb_publishable_a", &[]);
@@ -347,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_may_not_bring_a_secret_key() {
+    fn secret_key_from_browser_is_rejected() {
         const FIREFOX: (&str, &str) =
             ("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0");
         let browsers: [&[(&str, &str)]; 4] = [
@@ -360,7 +363,7 @@ mod tests {
             ],
             &[("sec-fetch-site", "none")],
         ];
-        // What Node's fetch sends, alone and behind SvelteKit; Deno's; a library's; nothing.
+        // Headers of Node's fetch, alone and behind SvelteKit; of Deno; of a library; and none.
         let servers: [&[(&str, &str)]; 5] = [
             &[("sec-fetch-mode", "cors"), ("user-agent", "node"), ("accept-language", "*")],
             &[("sec-fetch-mode", "cors"), ("user-agent", "node"), ("origin", "https://app.example")],
@@ -404,7 +407,7 @@ mod tests {
         }
         for gated in [Gate::Rewrite, Gate::RewriteAndKeep] {
             let key = [("authorization", service_bearer.as_str())];
-            assert!(!admits(&gate, gated, &key, &[FIREFOX]), "{gated:?}: a bearer alone");
+            assert!(!admits(&gate, gated, &key, &[FIREFOX]), "{gated:?}: bearer token only");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The arrival of a request's body: counted, within its limit and at a pace ([`crate::pace`]), or not at all.
+//! Receives a request body, with limits on its size, memory and rate ([`crate::pace`]).
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,12 +15,12 @@ use tokio::time::{Instant, sleep_until};
 use super::bounds::BodyShare;
 use crate::pace::{Pace, Pacer};
 
-/// How a body comes along, for the layer that waits for the service's answer.
+/// State of a body's arrival, for the layer that waits for the service's response.
 #[derive(Debug)]
 pub(super) struct Arrival {
     is_awaited: AtomicBool,
     is_too_slow: AtomicBool,
-    /// When the service last took a piece. Held to read or write.
+    /// Time when the service last received data. Locked to read or write.
     last_taken: Mutex<Instant>,
 }
 
@@ -32,8 +32,8 @@ impl Default for Arrival {
 }
 
 impl Arrival {
-    /// Returns when the service has neither taken a piece of the body nor waited for one for `limit`: the service is
-    /// late, and not the client.
+    /// Returns when the service has neither received data nor waited for any for `limit`, so that the service rather
+    /// than the client is late.
     pub(super) async fn stalled(&self, limit: Duration) {
         loop {
             let since = *self.last_taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,8 +45,8 @@ impl Arrival {
         }
     }
 
-    /// The same body, of at most `limit` bytes, for which `share` makes room as they come: one of unknown length holds
-    /// nothing yet.
+    /// Limits the body to `limit` bytes, and charges `share` as data arrives, because a body of unknown length has
+    /// nothing reserved.
     pub(super) fn watch(
         self: &Arc<Self>,
         body: Body,
@@ -55,21 +55,21 @@ impl Arrival {
         share: Option<BodyShare>,
     ) -> Body {
         let inner = Limited::new(body, limit);
-        Body::new(Watched { inner, pacer: Pacer::new(pace), arrival: Arc::clone(self), share, seen: 0 })
+        Body::new(LimitedBody { inner, pacer: Pacer::new(pace), arrival: Arc::clone(self), share, seen: 0 })
     }
 
-    /// Whether the client was given up. The service has seen a broken body, and answered accordingly.
+    /// Whether the client was too slow. The service then received a body error and responded to that.
     pub(super) fn is_too_slow(&self) -> bool {
         self.is_too_slow.load(Ordering::Relaxed)
     }
 
-    /// Whether the service waits for more of it: then it is the client that is late, and not the service.
+    /// Whether the service is waiting for data; the client rather than the service is late then.
     pub(super) fn is_awaited(&self) -> bool {
         self.is_awaited.load(Ordering::Relaxed)
     }
 }
 
-struct Watched {
+struct LimitedBody {
     inner: Limited<Body>,
     pacer: Pacer,
     arrival: Arc<Arrival>,
@@ -77,7 +77,7 @@ struct Watched {
     seen: u64,
 }
 
-impl HttpBody for Watched {
+impl HttpBody for LimitedBody {
     type Data = Bytes;
     type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -95,14 +95,15 @@ impl HttpBody for Watched {
             *this.arrival.last_taken.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
             this.seen = this.seen.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
             if this.share.as_ref().is_some_and(|share| share.grow_to(this.seen).is_err()) {
-                let error = std::io::Error::other("there is no memory for more of this body");
+                let error = std::io::Error::other("not enough memory for the request body");
                 return Poll::Ready(Some(Err(error.into())));
             }
             return Poll::Ready(frame);
         }
         this.pacer.poll_too_slow(cx).map(|()| {
             this.arrival.is_too_slow.store(true, Ordering::Relaxed);
-            let error = std::io::Error::new(std::io::ErrorKind::TimedOut, "the body came too slowly");
+            let error =
+                std::io::Error::new(std::io::ErrorKind::TimedOut, "the request body arrived too slowly");
             Some(Err(error.into()))
         })
     }

@@ -1,14 +1,14 @@
-//! How much of the server all requests together may take: requests in flight, the bytes of their bodies, and those of
-//! answers (counted in [`basalt_core::memory`]). A request beyond a bound gets 503 with `Retry-After` at once or soon; it
-//! does not wait in a queue that only grows.
+//! Limits on what all requests together may use: requests in flight, bytes of request bodies, and bytes of responses
+//! (counted in [`basalt_core::memory`]). A request beyond a limit gets 503 with `Retry-After` at once or after a
+//! short wait, rather than joining an ever growing queue.
 //!
-//! A buffered body with an announced length takes its whole share before the first byte is read, and may wait for it. One
-//! without (chunked) takes its share as it comes and never waits: two bodies that hold a share and wait for more could
-//! wait for each other. Bodies up to `SMALL_BODY` are free: `Bounds::enter` bounds their number, and so their sum.
-//! A body counts until its bytes are dropped: a write goes on after its client has left. What a service makes of a body
-//! counts too where it may be much longer ([`BodyMemory`]). CSV is such a body: its JSON repeats the names of the columns in
-//! every row. So no CSV is free.
-//! A streamed body takes nothing here; its service takes what it buffers.
+//! A buffered body with an announced length reserves its memory before the first byte is read, and may wait for it. A
+//! chunked body reserves memory as data arrives and never waits: two bodies that hold memory and wait for more could
+//! wait for each other. Bodies up to `SMALL_BODY` are free: `Bounds::enter` limits their number and thereby their
+//! sum. A body counts until its bytes are dropped, because a write continues after its client has disconnected.
+//! Decoded data counts too if it may be much larger than the body ([`BodyMemory`]). CSV is such a case: its JSON
+//! repeats the column names in every row, so CSV bodies are never free. A streamed body reserves nothing here; its
+//! service accounts for what it buffers.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,62 +22,62 @@ use tokio::time::{Instant, timeout_at};
 use crate::listener::HeadLimits;
 use crate::pace::Pace;
 
-/// Bodies up to this many bytes are free.
+/// Bodies up to this many bytes reserve no memory.
 pub const SMALL_BODY: u64 = 64 * 1024;
-/// One permit of the bodies' semaphore, in bytes: tokio counts permits of one request with 32 bits.
+/// Bytes per semaphore permit: tokio limits the permits of one acquisition to 32 bits.
 const UNIT: u64 = 1024;
 
-/// The bounds, and what is taken of them.
+/// The limits and their current usage.
 pub struct Bounds {
     limits: Limits,
     requests: AtomicUsize,
     bodies: Bodies,
     waiting_bodies: AtomicUsize,
-    /// Open connections; the listener takes from it.
+    /// Permits for open connections; the listener acquires them.
     pub connections: Arc<Semaphore>,
     refused_requests: Counter,
-    /// Clients whose requests ended because their bodies came too slowly.
+    /// Requests that ended because the client sent the body too slowly.
     pub(super) slow_bodies: Counter,
 }
 
-/// The settings of these names in `[server]`.
+/// Settings of these names in `[server]`.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// `max_requests`
+    /// `max_requests`: requests in flight.
     pub max_requests: usize,
-    /// `body_memory`, in bytes
+    /// `body_memory`, in bytes.
     pub body_memory: u64,
-    /// `body_wait`
+    /// `body_wait`: maximum wait for body memory.
     pub body_wait: Duration,
-    /// `max_connections`, or as many as the system allows
+    /// `max_connections`, or fewer if the system does not allow as many.
     pub max_connections: usize,
-    /// `max_header_bytes` and `max_headers`; the listener sees to them
+    /// `max_header_bytes` and `max_headers`, enforced by the listener.
     pub heads: HeadLimits,
-    /// `max_streams`; the listener sees to it
+    /// `max_streams`, enforced by the listener.
     pub max_streams: u32,
-    /// `stall_timeout` and `min_rate`
+    /// `stall_timeout` and `min_rate`.
     pub pace: Pace,
-    /// `answer_memory`; the pool of request work takes from it
+    /// `answer_memory`, shared with the pool of request work.
     pub answers: AnswerMemory,
 }
 
-/// Room for `limit` bytes of answers, `server.answer_memory`.
+/// Memory budget of `limit` bytes for responses (`server.answer_memory`).
 #[must_use]
 pub fn answer_memory(limit: u64) -> AnswerMemory {
     AnswerMemory::new(limit, refused("answer_memory"))
 }
 
-/// Counts requests that found no room; `reason` is the name of the setting.
+/// Counter of requests rejected by a limit; `reason` is the name of the setting.
 pub fn refused(reason: &'static str) -> Counter {
     metrics::counter!("basalt_http_refused_total", "reason" => reason)
 }
 
-/// There is no room for this request now.
+/// A limit is reached.
 #[derive(Debug)]
 pub(super) struct Overloaded;
 
 impl Bounds {
-    /// With nothing taken yet.
+    /// Creates limits with no usage.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         let body_units = units(limits.body_memory).max(1);
@@ -98,14 +98,14 @@ impl Bounds {
         }
     }
 
-    /// At which bodies must come.
+    /// Minimum rate at which bodies must arrive.
     pub(super) const fn pace(&self) -> Pace {
         self.limits.pace
     }
 
-    /// Lets a request in, for as long as the result lives.
+    /// Admits a request for as long as the result lives.
     pub(super) fn enter(&self) -> Result<Counted<'_>, Overloaded> {
-        // Counted first: two that come at once must not both see the last place.
+        // Incremented before the check, so that two concurrent requests cannot both take the last slot.
         let (entered, before) = Counted::one(&self.requests);
         if before >= self.limits.max_requests {
             self.refused_requests.increment(1);
@@ -114,8 +114,8 @@ impl Bounds {
         Ok(entered)
     }
 
-    /// Makes room for a body whose `Content-Length` is `announced`; `None` when it needs none, because it is not over
-    /// `free` bytes. Waits no longer than `server.body_wait`, or until `deadline`.
+    /// Reserves memory for a body whose `Content-Length` is `announced`; `None` if it needs none, because it is not
+    /// larger than `free` bytes. Waits at most for `server.body_wait`, or until `deadline`.
     pub(super) async fn make_room(
         &self,
         announced: Option<u64>,
@@ -126,7 +126,7 @@ impl Bounds {
         if length <= free {
             return Ok(None);
         }
-        // One that is larger than all there is takes all there is.
+        // A body larger than the whole budget takes all of it.
         let units = units(length).min(self.bodies.units);
         let permit = Arc::clone(&self.bodies.permits).acquire_many_owned(units);
         let limit = deadline.min(Instant::now() + self.limits.body_wait);
@@ -138,15 +138,15 @@ impl Bounds {
         Err(Overloaded)
     }
 
-    /// The share of a body that is passed on as it comes: its service takes from it what it buffers.
+    /// Share of a streamed body, which its service charges for what it buffers.
     pub(super) fn empty_share(&self) -> BodyShare {
         self.bodies.share(None)
     }
 
-    /// Sets the gauges; called before metrics are shown, so that no request pays for it.
+    /// Sets the gauges; called before metrics are exported, so that requests do not pay for it.
     pub fn report(&self) {
         let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-        #[expect(clippy::cast_precision_loss, reason = "1 KiB")]
+        #[expect(clippy::cast_precision_loss, reason = "1024 is exact in an f64")]
         let unit = UNIT as f64;
         let all_units = f64::from(self.bodies.units);
         let limits = &self.limits;
@@ -160,7 +160,7 @@ impl Bounds {
         metrics::gauge!("basalt_http_body_bytes_in_flight")
             .set((all_units - number(self.bodies.permits.available_permits())) * unit);
         metrics::gauge!("basalt_http_body_bytes_in_flight_limit").set(all_units * unit);
-        #[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 bytes")]
+        #[expect(clippy::cast_precision_loss, reason = "memory is less than 2^52 bytes")]
         let bytes = |count: u64| count as f64;
         metrics::gauge!("basalt_http_answer_bytes_in_flight").set(bytes(limits.answers.in_use()));
         metrics::gauge!("basalt_http_answer_bytes_in_flight_limit").set(bytes(limits.answers.limit()));
@@ -176,11 +176,11 @@ fn units(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
 }
 
-/// Something that counts until this is dropped: a request in flight, a body that waits.
+/// Counts one item until dropped: a request in flight, or a waiting body.
 pub(super) struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
-    /// Counts one more; how many there were before it.
+    /// Increments the counter, and returns its previous value.
     fn one(counter: &'a AtomicUsize) -> (Self, usize) {
         let before = counter.fetch_add(1, Ordering::Relaxed);
         (Self(counter), before)
@@ -193,7 +193,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// `server.body_memory`. Cheap to clone.
+/// Budget of `server.body_memory`. Cheap to clone.
 #[derive(Clone)]
 struct Bodies {
     permits: Arc<Semaphore>,
@@ -208,7 +208,7 @@ impl Bodies {
     }
 }
 
-/// What one body holds; given back with the last clone.
+/// Memory held by one body; released with the last clone.
 #[derive(Clone)]
 pub(super) struct BodyShare(Arc<Share>);
 
@@ -219,12 +219,12 @@ struct Share {
 }
 
 impl BodyShare {
-    /// Whether the body was cut off for want of room. Its service has seen a broken body, and answered accordingly.
+    /// Whether the body was aborted for lack of memory. The service then received a body error and responded to that.
     pub(super) fn is_refused(&self) -> bool {
         self.0.is_refused.load(Ordering::Relaxed)
     }
 
-    /// Holds enough for `bytes` from now on.
+    /// Ensures that enough memory for `bytes` is held.
     pub(super) fn grow_to(&self, bytes: u64) -> Result<(), Overloaded> {
         if bytes <= SMALL_BODY {
             return Ok(());
@@ -237,7 +237,7 @@ impl BodyShare {
         held
     }
 
-    /// Holds from now on as many units as `wanted` makes of those that it has; all there are, if that is less.
+    /// Ensures that as many units are held as `wanted` computes from the current number, up to the whole budget.
     fn hold(&self, wanted: impl FnOnce(u32) -> u32) -> Result<(), Overloaded> {
         let share = &*self.0;
         let mut held = share.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -304,7 +304,7 @@ mod tests {
         Instant::now() + Duration::from_secs(60)
     }
 
-    /// A body of so many chunks of 16 KiB, which takes its share as it comes.
+    /// A body of `count` chunks of 16 KiB, which reserves memory as it arrives.
     fn counted(bounds: &Bounds, count: usize, share: Option<BodyShare>) -> Body {
         let chunk = Bytes::from(vec![b'x'; 16 * 1024]);
         let chunks = std::iter::repeat_n(chunk, count).map(Ok::<_, std::convert::Infallible>);
@@ -313,18 +313,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_so_many_requests_are_let_in() {
+    async fn requests_in_flight_are_limited() {
         let bounds = bounds(0);
         let first = bounds.enter().unwrap();
         let _second = bounds.enter().unwrap();
         assert!(bounds.enter().is_err());
-        assert!(bounds.enter().is_err(), "a refused one does not count");
+        assert!(bounds.enter().is_err(), "a rejected request does not count");
         drop(first);
         assert!(bounds.enter().is_ok());
     }
 
     #[tokio::test]
-    async fn small_bodies_are_free_when_nothing_is_left() {
+    async fn small_bodies_are_admitted_without_memory() {
         let bounds = bounds(100 * KIB);
         let taken = bounds.make_room(Some(100 * KIB), SMALL_BODY, later()).await.unwrap();
         assert!(taken.is_some());
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_body_waits_a_little_and_no_longer() {
+    async fn large_body_waits_for_at_most_body_wait() {
         let bounds = bounds(200 * KIB);
         let first = bounds.make_room(Some(150 * KIB), SMALL_BODY, later()).await.unwrap();
         let begun = Instant::now();
@@ -352,11 +352,11 @@ mod tests {
         };
         let (waited, ()) = tokio::join!(bounds.make_room(Some(100 * KIB), SMALL_BODY, later()), given_back);
         assert!(waited.unwrap().is_some());
-        assert_eq!(bounds.bodies.permits.available_permits(), 200, "the share went with its result");
+        assert_eq!(bounds.bodies.permits.available_permits(), 200, "the share was dropped with the result");
     }
 
     #[tokio::test]
-    async fn a_body_larger_than_all_there_is_goes_alone() {
+    async fn body_larger_than_budget_takes_all_of_it() {
         let bounds = bounds(100 * KIB);
         let share = bounds.make_room(Some(1 << 50), SMALL_BODY, later()).await.unwrap();
         assert_eq!(bounds.bodies.permits.available_permits(), 0);
@@ -368,23 +368,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_made_of_a_body_counts_like_it() {
+    async fn decoded_data_counts_like_its_body() {
         let bounds = bounds(200 * KIB);
         let share = bounds.make_room(Some(10), 0, later()).await.unwrap().unwrap();
-        assert_eq!(bounds.bodies.permits.available_permits(), 199, "nothing was free");
+        assert_eq!(bounds.bodies.permits.available_permits(), 199, "no bytes are free");
         assert!(share.grow(99 * 1024));
         assert_eq!(bounds.bodies.permits.available_permits(), 100);
         let other = bounds.make_room(Some(50 * KIB), 0, later()).await.unwrap();
         assert!(!share.grow(51 * 1024));
-        assert!(!share.is_refused(), "the body itself is whole: its service decides");
+        assert!(!share.is_refused(), "the body itself is complete; the service decides");
         drop(other);
-        assert!(share.grow(1 << 30), "one alone takes all there is");
+        assert!(share.grow(1 << 30), "a single share may take the whole budget");
         drop(share);
         assert_eq!(bounds.bodies.permits.available_permits(), 200);
     }
 
     #[tokio::test]
-    async fn a_chunked_body_takes_its_share_as_it_comes_and_never_waits() {
+    async fn chunked_body_reserves_as_it_arrives_without_waiting() {
         let bounds = bounds(256 * KIB);
         let first_share = bounds.make_room(None, SMALL_BODY, later()).await.unwrap().unwrap();
         let second_share = bounds.make_room(None, SMALL_BODY, later()).await.unwrap().unwrap();
@@ -392,7 +392,7 @@ mod tests {
         let second = counted(&bounds, 10, Some(second_share.clone()));
         assert_eq!(first.collect().await.unwrap().to_bytes().len(), 160 * 1024);
         assert_eq!(bounds.bodies.permits.available_permits(), 96);
-        assert!(second.collect().await.is_err(), "the first still holds its share");
+        assert!(second.collect().await.is_err(), "the first body still holds its share");
         assert_eq!((first_share.is_refused(), second_share.is_refused()), (false, true));
         drop((first_share, second_share));
         assert_eq!(bounds.bodies.permits.available_permits(), 256);

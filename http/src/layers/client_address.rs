@@ -1,5 +1,5 @@
-//! Who is calling, as far as it can be trusted (DESIGN §12, "client address"): the peer, or the last untrusted
-//! address of `X-Forwarded-For` when the peer is one of `server.trusted_proxies`.
+//! Determines the client's address (DESIGN §12, "client address"): the peer, or the last untrusted address in
+//! `X-Forwarded-For` if the peer is one of `server.trusted_proxies`.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// How the client reached us, or the proxy before us when that is trusted.
+/// Scheme used by the client, as reported by the proxy if that is trusted.
 #[must_use]
 pub fn scheme(peer: IpAddr, headers: &HeaderMap, trusted: &[IpRange]) -> Scheme {
     let is_https = headers.get(FORWARDED_PROTO).is_some_and(|sent| sent == "https");
@@ -21,8 +21,8 @@ pub fn scheme(peer: IpAddr, headers: &HeaderMap, trusted: &[IpRange]) -> Scheme 
     if is_https && trusted.iter().any(|range| range.contains(peer)) { Scheme::HTTPS } else { Scheme::HTTP }
 }
 
-/// The peer, where it forwards for others as a proxy of the operator's own network does, and is not trusted. A stranger's address does not
-/// count: anyone may send the header.
+/// The peer, if it forwards for others without being trusted and is in a private network, as the operator's own proxy
+/// would be. Public addresses are ignored, because anyone may send the header.
 #[must_use]
 pub fn untrusted_proxy(peer: IpAddr, headers: &HeaderMap, trusted: &[IpRange]) -> Option<IpAddr> {
     let peer = peer.to_canonical();
@@ -36,7 +36,7 @@ pub fn untrusted_proxy(peer: IpAddr, headers: &HeaderMap, trusted: &[IpRange]) -
     (is_near && headers.contains_key(FORWARDED_FOR) && is_untrusted()).then_some(peer)
 }
 
-/// The client's address.
+/// Address of the client.
 #[must_use]
 pub fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[IpRange]) -> ClientAddress {
     let peer = peer.to_canonical();
@@ -50,7 +50,7 @@ pub fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[IpRange]) -> Client
             .flat_map(|value| value.split(','))
             .collect();
         for hop in forwarded.into_iter().rev() {
-            // An address that cannot be read was written by an untrusted party: the hop before it counts.
+            // Only an untrusted party would write an invalid address, so the previous hop counts as the client.
             let Ok(address) = hop.trim().parse::<IpAddr>() else { break };
             client = address.to_canonical();
             if !is_trusted(client) {
@@ -61,7 +61,7 @@ pub fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[IpRange]) -> Client
     ClientAddress(client)
 }
 
-/// Replaces what the client claimed by what we know; SQL reads it from `request.headers` (rest.md §5, 30).
+/// Replaces `X-Forwarded-For` by the determined address; SQL reads it from `request.headers` (rest.md §5, 30).
 pub fn set_forwarded_for(headers: &mut HeaderMap, address: ClientAddress) {
     if let Ok(value) = HeaderValue::from_str(&address.0.to_string()) {
         headers.insert(FORWARDED_FOR, value);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_cannot_choose_its_address() {
+    fn untrusted_peer_cannot_choose_its_address() {
         let seen = resolve([192, 0, 2, 1].into(), &forwarded("203.0.113.9"), &[]);
         assert_eq!(seen.0, IpAddr::from([192, 0, 2, 1]));
     }

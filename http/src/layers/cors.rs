@@ -1,5 +1,5 @@
-//! One CORS policy for all services (DESIGN §12). Preflights are answered here, before any key is asked for; every
-//! answer to a request with an `Origin` carries the headers, errors too.
+//! The CORS policy of all services (DESIGN §12). Preflights are handled here, before API keys are checked; every
+//! response to a request with an `Origin` has the headers, errors included.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -12,16 +12,17 @@ use http::header::{
 };
 use http::{Method, Request};
 
-/// Which origins may read answers.
+/// Origins that may read responses.
 #[derive(Debug, Clone)]
 pub enum CorsPolicy {
-    /// All of them: `*`, without credentials. Safe because sessions do not live in cookies.
+    /// All origins: `*`, without credentials. This is safe because sessions are not stored in cookies.
     Any,
-    /// These: echoed, with credentials. Others get no CORS headers.
+    /// Listed origins, echoed with credentials. Others get no CORS headers.
     Listed(Vec<String>),
 }
 
-/// True for `OPTIONS` with `Origin` and `Access-Control-Request-Method`. Other `OPTIONS` belong to the service.
+/// Whether the request is `OPTIONS` with `Origin` and `Access-Control-Request-Method`. Other `OPTIONS` requests go to
+/// the service.
 #[must_use]
 pub fn is_preflight(request: &Request<Body>) -> bool {
     request.method() == Method::OPTIONS
@@ -30,7 +31,7 @@ pub fn is_preflight(request: &Request<Body>) -> bool {
 }
 
 impl CorsPolicy {
-    /// From `server.cors_origins`: `*` alone, or a list.
+    /// Creates the policy from `server.cors_origins`: `*` alone, or a list.
     #[must_use]
     pub fn new(origins: &[String]) -> Self {
         if origins.iter().any(|origin| origin == "*") {
@@ -40,7 +41,7 @@ impl CorsPolicy {
         }
     }
 
-    /// The answer to a preflight: asked headers are echoed, kept for a day.
+    /// Response to a preflight: echoes the requested headers, and may be cached for a day.
     #[must_use]
     pub fn preflight(&self, service: &Cors, request: &Request<Body>) -> Response {
         let mut response = Response::new(Body::empty());
@@ -60,7 +61,8 @@ impl CorsPolicy {
         response
     }
 
-    /// Adds what a browser needs to read this answer. Headers that the service has set stay (functions.md §3.2).
+    /// Adds the headers that let a browser read the response. Headers set by the service are kept (functions.md
+    /// §3.2).
     pub fn decorate(&self, service: &Cors, origin: &HeaderValue, headers: &mut HeaderMap) {
         if !headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN) {
             self.allow(origin, headers);
@@ -88,7 +90,8 @@ impl CorsPolicy {
     }
 }
 
-/// `Authorization, <requested headers>, Accept, Accept-Language, Content-Language` (rest.md §3.13).
+/// Value of `Access-Control-Allow-Headers`: `Authorization, <requested headers>, Accept, Accept-Language,
+/// Content-Language` (rest.md §3.13).
 fn allowed_headers(request: &HeaderMap) -> HeaderValue {
     const ALWAYS: &str = "Authorization, Accept, Accept-Language, Content-Language";
     let requested = request.get(ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok());
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preflight_echoes_the_asked_headers() {
+    fn preflight_echoes_requested_headers() {
         let response = CorsPolicy::Any.preflight(&SERVICE, &preflight());
         let headers = response.headers();
         assert_eq!(headers["access-control-allow-origin"], "*");
@@ -135,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_origin_is_echoed_with_credentials_and_another_gets_nothing() {
+    fn only_listed_origins_are_echoed_with_credentials() {
         let listed = CorsPolicy::new(&["https://a.example/".to_owned()]);
         let response = listed.preflight(&SERVICE, &preflight());
         assert_eq!(response.headers()["access-control-allow-origin"], "https://a.example");
@@ -146,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_services_own_headers_win() {
+    fn headers_set_by_service_are_kept() {
         let origin = HeaderValue::from_static("https://a.example");
         let mut headers = HeaderMap::new();
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("https://b.example"));
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn options_without_a_requested_method_belong_to_the_service() {
+    fn options_without_requested_method_is_no_preflight() {
         let mut request = preflight();
         request.headers_mut().remove(ACCESS_CONTROL_REQUEST_METHOD);
         assert!(!is_preflight(&request));

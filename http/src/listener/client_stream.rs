@@ -1,6 +1,6 @@
-//! A client's connection as the HTTP library reads and writes it. Targets are escaped on the way in. A connection that is
-//! closed in the middle of a request is closed gently. A client that does not take what we write is given up, where the
-//! library would wait without end; this holds after an upgrade too.
+//! A client connection as seen by the HTTP library. Request targets are escaped while they are read. A connection
+//! closed in the middle of a request is drained first. A client that does not read its response is disconnected,
+//! where the library would wait forever; that also applies after an upgrade.
 
 use std::io;
 use std::pin::Pin;
@@ -16,70 +16,75 @@ use super::framing::Framing;
 use super::streams::Activity;
 use crate::pace::{Pace, Pacer};
 
-/// How long a client may go on sending a request that was answered already.
-const LINGER: Duration = Duration::from_secs(5);
-/// And how much, in bytes: somewhat over the largest body that a service buffers.
-const LINGER_BYTES: usize = 64 * 1024 * 1024;
-/// Bytes that an HTTP/2 connection reads before other tasks have their turn. The library makes requests of all that it can
-/// read before it looks after one of them, up to a hundred times what came (HPACK): those that have come go first.
-/// `tokio`'s own budget does not do it: the library reads again for each request that it takes.
-const TURN_BYTES: usize = 4 * 1024;
+/// Maximum time to keep reading a request that was already answered.
+const MAX_LINGER: Duration = Duration::from_secs(5);
+/// Maximum bytes to keep reading, slightly more than the largest body that a service buffers.
+const MAX_LINGER_BYTES: usize = 64 * 1024 * 1024;
+/// Bytes that an HTTP/2 connection may read per poll before it yields to other tasks. The library turns all available
+/// input into requests, up to a hundred times its size (HPACK), before it polls any of them, so those that have
+/// arrived go first. `tokio`'s cooperative budget does not achieve that, because the library reads again after each
+/// request.
+const MAX_BYTES_PER_POLL: usize = 4 * 1024;
 
-/// A connection whose request lines are escaped as they are read. `P` is what it holds until it is closed.
-pub(super) struct ClientStream<S, P> {
+/// A connection whose request lines are escaped as they are read. `G` is a guard that is dropped when the connection
+/// is closed.
+pub(super) struct ClientStream<S, G> {
     inner: S,
     framing: Framing,
     /// Escaped bytes that did not fit into the reader's buffer.
     pending: BytesMut,
-    /// The turn of the connection's task that last read, and the bytes that it read.
-    turn: usize,
-    read_in_turn: usize,
+    /// Poll of the connection's task during which data was last read, and the bytes read in it.
+    poll: usize,
+    read_in_poll: usize,
     lingering: Option<Lingering>,
-    /// How fast the client takes what we write: a client that takes nothing holds the answer's memory.
-    taking: Pacer,
+    /// Enforces the minimum rate: a client that does not read holds the response's memory.
+    write_pacer: Pacer,
     activity: Arc<Activity>,
-    _place: P,
+    _guard: G,
 }
 
-/// The answer is written, and we read on so that the client gets to see it: closing a socket with unread data resets it,
-/// and a reset throws away an answer (413, say) that the client has not read yet.
+/// The response is written, and the rest of the request is read so that the client can receive it: closing a socket
+/// with unread data resets the connection, which discards a response (413, say) that the client has not read yet.
 struct Lingering {
     limit: Pin<Box<Sleep>>,
     bytes_left: usize,
 }
 
-impl<S, P> ClientStream<S, P> {
-    pub(super) fn new(inner: S, pace: Pace, activity: Arc<Activity>, place: P) -> Self {
+impl<S, G> ClientStream<S, G> {
+    pub(super) fn new(inner: S, pace: Pace, activity: Arc<Activity>, guard: G) -> Self {
         Self {
             inner,
             framing: Framing::default(),
             pending: BytesMut::new(),
-            turn: 0,
-            read_in_turn: 0,
+            poll: 0,
+            read_in_poll: 0,
             lingering: None,
-            taking: Pacer::new(pace),
+            write_pacer: Pacer::new(pace),
             activity,
-            _place: place,
+            _guard: guard,
         }
     }
 
-    /// Passes a write's outcome on, or an error when the client is too slow.
+    /// Passes on the result of a write, or an error if the client is too slow.
     fn enforce_write_rate(
         &mut self,
         cx: &mut Context<'_>,
         outcome: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if let Poll::Ready(outcome) = outcome {
-            self.taking.moved(*outcome.as_ref().unwrap_or(&0));
+            self.write_pacer.moved(*outcome.as_ref().unwrap_or(&0));
             return Poll::Ready(outcome);
         }
-        ready!(self.taking.poll_too_slow(cx));
-        super::count_untaken_answer();
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not take its answer")))
+        ready!(self.write_pacer.poll_too_slow(cx));
+        super::count_slow_reader();
+        Poll::Ready(Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the client is reading the response too slowly",
+        )))
     }
 }
 
-impl<S: AsyncRead + Unpin, P: Unpin> AsyncRead for ClientStream<S, P> {
+impl<S: AsyncRead + Unpin, G: Unpin> AsyncRead for ClientStream<S, G> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -87,18 +92,18 @@ impl<S: AsyncRead + Unpin, P: Unpin> AsyncRead for ClientStream<S, P> {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.pending.is_empty() {
-            if this.turn != this.activity.turn() {
-                this.turn = this.activity.turn();
-                this.read_in_turn = 0;
+            if this.poll != this.activity.poll_count() {
+                this.poll = this.activity.poll_count();
+                this.read_in_poll = 0;
             }
-            if this.framing.is_http2() && this.read_in_turn >= TURN_BYTES {
+            if this.framing.is_http2() && this.read_in_poll >= MAX_BYTES_PER_POLL {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
             let before = buf.filled().len();
             if this.framing.is_http2() {
-                let most = buf.remaining().min(TURN_BYTES - this.read_in_turn);
-                let mut part = ReadBuf::new(buf.initialize_unfilled_to(most));
+                let limit = buf.remaining().min(MAX_BYTES_PER_POLL - this.read_in_poll);
+                let mut part = ReadBuf::new(buf.initialize_unfilled_to(limit));
                 ready!(Pin::new(&mut this.inner).poll_read(cx, &mut part))?;
                 let length = part.filled().len();
                 buf.advance(length);
@@ -106,7 +111,7 @@ impl<S: AsyncRead + Unpin, P: Unpin> AsyncRead for ClientStream<S, P> {
                 ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
             }
             let read = buf.filled().get(before..).unwrap_or_default();
-            this.read_in_turn = this.read_in_turn.saturating_add(read.len());
+            this.read_in_poll = this.read_in_poll.saturating_add(read.len());
             let Some(escaped) = this.framing.follow(read) else { return Poll::Ready(Ok(())) };
             this.pending = escaped;
             buf.set_filled(before);
@@ -118,7 +123,7 @@ impl<S: AsyncRead + Unpin, P: Unpin> AsyncRead for ClientStream<S, P> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin, P: Unpin> AsyncWrite for ClientStream<S, P> {
+impl<S: AsyncRead + AsyncWrite + Unpin, G: Unpin> AsyncWrite for ClientStream<S, G> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.inner).poll_write(cx, buf);
         self.enforce_write_rate(cx, outcome)
@@ -137,8 +142,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Unpin> AsyncWrite for ClientStream<S,
             }
         }
         let lingering = this.lingering.get_or_insert_with(|| Lingering {
-            limit: Box::pin(tokio::time::sleep(LINGER)),
-            bytes_left: LINGER_BYTES,
+            limit: Box::pin(tokio::time::sleep(MAX_LINGER)),
+            bytes_left: MAX_LINGER_BYTES,
         });
         let mut scratch = [0; 8192];
         loop {
@@ -150,7 +155,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Unpin> AsyncWrite for ClientStream<S,
                 ready!(Pin::new(&mut this.inner).poll_read(cx, &mut buffer)).map(|()| buffer.filled().len());
             match read {
                 Ok(length @ 1..) if length <= lingering.bytes_left => lingering.bytes_left -= length,
-                // The client has closed its side, or is beyond help.
+                // The client has closed its side, or the connection failed.
                 Ok(_) | Err(_) => return Poll::Ready(Ok(())),
             }
         }
@@ -182,8 +187,8 @@ mod tests {
         ClientStream::new(inner, PACE, Activity::new(), ())
     }
 
-    /// What comes out when `input` arrives in pieces of `size` bytes and is read into a small buffer.
-    async fn through(input: &[u8], size: usize) -> String {
+    /// Output of a stream whose input arrives in pieces of `size` bytes and is read into a small buffer.
+    async fn read_through(input: &[u8], size: usize) -> String {
         let mut pieces = in_pieces(input, size);
         let mut out = Vec::new();
         let mut buffer = [0; 7];
@@ -217,15 +222,15 @@ mod tests {
         watched(pieces)
     }
 
-    async fn assert_through(input: &str, expected: &str) {
+    async fn assert_reads_as(input: &str, expected: &str) {
         for size in [1, 2, 3, 5, 64, 4096] {
-            assert_eq!(through(input.as_bytes(), size).await, expected, "in pieces of {size}");
+            assert_eq!(read_through(input.as_bytes(), size).await, expected, "in pieces of {size}");
         }
     }
 
     #[tokio::test]
-    async fn request_lines_are_escaped_and_nothing_else() {
-        assert_through(
+    async fn only_request_lines_are_escaped() {
+        assert_reads_as(
             "GET /t?select=a->>b,\"c\" HTTP/1.1\r\nx: <\">\r\n\r\nGET /u?x=<1 HTTP/1.1\r\n\r\n",
             "GET /t?select=a-%3E%3Eb,%22c%22 HTTP/1.1\r\nx: <\">\r\n\r\nGET /u?x=%3C1 HTTP/1.1\r\n\r\n",
         )
@@ -239,17 +244,17 @@ mod tests {
         let with_length =
             format!("POST /a>b HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}GET /> HTTP/1.1\r\n\r\n");
         let expected = with_length.replace("/a>b", "/a%3Eb").replace("GET /> ", "GET /%3E ");
-        assert_through(&with_length, &expected).await;
+        assert_reads_as(&with_length, &expected).await;
 
         let chunked = format!(
             "POST /> HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n{length:x};e=<\r\n{body}\r\n0\r\nt: <\r\n\r\nGET /< HTTP/1.1\r\n\r\n"
         );
         let expected = chunked.replace("POST />", "POST /%3E").replace("GET /< ", "GET /%3C ");
-        assert_through(&chunked, &expected).await;
+        assert_reads_as(&chunked, &expected).await;
     }
 
     #[tokio::test]
-    async fn a_client_may_read_slowly_and_not_stop_reading() {
+    async fn client_that_stops_reading_times_out() {
         let (mut client, server) = tokio::io::duplex(1000);
         let mut server = watched(server);
         let stall = PACE.window;
@@ -269,31 +274,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_head_whose_body_would_have_two_ends_is_spoilt() {
+    async fn rejects_length_with_transfer_encoding() {
         for (head, end) in [
             ("content-length: 5\r\ntransfer-encoding: chunked", "\r\n"),
             ("Transfer-Encoding: chunked\r\nx: y\r\nContent-Length: 5", "\r\n"),
             ("transfer-encoding: x\ncontent-length: +5", "\n"),
         ] {
             let input = format!("POST /a HTTP/1.1\r\n{head}{end}{end}0\r\n\r\nGET /b HTTP/1.1\r\n\r\n");
-            let spoilt = input.replacen(&format!("{end}{end}"), &format!("{end}\0\r\n{end}"), 1);
-            assert_eq!(through(input.as_bytes(), 4096).await, spoilt);
-            // A line end that comes in two pieces leaves its first half before what spoils it: as bad.
+            let invalid = input.replacen(&format!("{end}{end}"), &format!("{end}\0\r\n{end}"), 1);
+            assert_eq!(read_through(input.as_bytes(), 4096).await, invalid);
+            // If a line end arrives in two pieces, the invalid line follows its first half, which is just as invalid.
             for size in [1, 2, 3, 5, 64] {
-                let through = through(input.as_bytes(), size).await;
-                let head = through.split("\n0\r\n").next().unwrap();
-                assert!(head.contains('\0'), "in pieces of {size}: {through:?}");
+                let read_through = read_through(input.as_bytes(), size).await;
+                let head = read_through.split("\n0\r\n").next().unwrap();
+                assert!(head.contains('\0'), "in pieces of {size}: {read_through:?}");
             }
         }
     }
 
     #[tokio::test]
-    async fn others_have_their_turn_while_much_http2_is_read() {
+    async fn http2_reads_yield_to_other_tasks() {
         let mut input = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-        input.extend(vec![0; 10 * TURN_BYTES]);
+        input.extend(vec![0; 10 * MAX_BYTES_PER_POLL]);
         let mut stream = in_pieces(&input, 4096);
         let activity = Arc::clone(&stream.activity);
-        let mut turns = 0;
+        let mut polls = 0;
         let reading = std::pin::pin!(async {
             let (mut buffer, mut total) = ([0; 4096], 0);
             while let Ok(length @ 1..) = stream.read(&mut buffer).await {
@@ -301,16 +306,16 @@ mod tests {
             }
             total
         });
-        let mut reading = std::pin::pin!(activity.in_turns(reading));
+        let mut reading = std::pin::pin!(activity.count_polls(reading));
         let total = std::future::poll_fn(|cx| {
-            turns += 1;
+            polls += 1;
             reading.as_mut().poll(cx)
         });
-        assert_eq!((total.await, turns), (input.len(), 11));
+        assert_eq!((total.await, polls), (input.len(), 11));
     }
 
     #[tokio::test]
-    async fn what_can_be_read_in_two_ways_is_passed_on() {
+    async fn ambiguous_framing_is_passed_on_unchanged() {
         for head in [
             "content-length: 5\r\ncontent-length: 6",
             "transfer-encoding: gzip, chunked",
@@ -320,9 +325,9 @@ mod tests {
             "x: y\r\n folded",
         ] {
             let input = format!("GET /a HTTP/1.1\r\n{head}\r\n\r\nGET /> HTTP/1.1\r\n\r\n");
-            assert_through(&input, &input).await;
+            assert_reads_as(&input, &input).await;
         }
         let h2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nGET /> HTTP/1.1\r\n";
-        assert_through(h2, h2).await;
+        assert_reads_as(h2, h2).await;
     }
 }

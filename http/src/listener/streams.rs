@@ -1,14 +1,15 @@
-//! HTTP/2 clients that do not take their answers, and connections without requests. On HTTP/1.1 a client that stops
-//! reading shows at the socket ([`super::client_stream`]); on HTTP/2 flow control keeps a stream waiting while the
-//! connection lives on and answers pings.
+//! Handles HTTP/2 clients that do not read their responses, and connections without requests. On HTTP/1.1 a client
+//! that stops reading blocks the socket ([`super::client_stream`]); on HTTP/2 flow control blocks a single stream
+//! while the connection stays alive and answers pings.
 //!
-//! - A stream whose answer is not taken at the pace ([`crate::pace`]) is reset: the HTTP library hands its task to
-//!   [`StreamExecutor`], which drops it. So that this frees the answer's memory, answers are handed over in pieces
-//!   ([`Pieces`]): whatever the library has been given stays with it until the client takes it.
-//! - A connection that has no stream for `server.idle_timeout` is told to go, and dropped soon after. With it go last
-//!   pieces that were never taken. The same ends a connection on which no first request comes, where the library waits
-//!   without end for the bytes that tell HTTP/1.1 from HTTP/2. From the first request of HTTP/1.1 on the library's own
-//!   limit holds (`header_read_timeout`).
+//! - A stream whose response is read below the minimum rate ([`crate::pace`]) is reset: the HTTP library passes its
+//!   task to [`StreamExecutor`], which drops it. Responses are passed to the library in chunks ([`ChunkedBody`]),
+//!   because it keeps everything it has received until the client reads it; dropping the task then frees most of the
+//!   response's memory.
+//! - A connection without streams for `server.idle_timeout` is asked to close, and dropped soon after. That frees
+//!   last chunks that were never read. It also ends connections on which no first request arrives, where the library
+//!   waits forever for the bytes that distinguish HTTP/1.1 from HTTP/2. From the first request of HTTP/1.1 on, the
+//!   library's own limit applies (`header_read_timeout`).
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -28,34 +29,34 @@ use tokio_util::task::TaskTracker;
 
 use crate::pace::{Pace, Pacer};
 
-/// Bytes of an answer that the library is given at once: a DATA frame of the usual size.
-const PIECE_BYTES: usize = 16 * 1024;
+/// Bytes of a response passed to the library at a time: a DATA frame of the usual size.
+const CHUNK_BYTES: usize = 16 * 1024;
 
 tokio::task_local! {
-    /// Of the stream whose task this is; nothing on HTTP/1.1.
+    /// Progress of the stream that the current task serves; unset on HTTP/1.1.
     static STREAM: Arc<Progress>;
 }
 
-/// How far an answer is. Read and written by one task.
+/// Progress of a response. Accessed by a single task.
 #[derive(Debug, Default)]
 struct Progress {
-    /// The answer is made; from here on it is the client's turn, unless `is_produced`.
+    /// The response has started; from now on the client is expected to read, unless `is_waiting_for_service`.
     is_answered: AtomicBool,
-    /// Its next bytes do not exist yet.
-    is_produced: AtomicBool,
-    /// Bytes handed over since the last look.
+    /// The library is waiting for the service to produce the next bytes.
+    is_waiting_for_service: AtomicBool,
+    /// Bytes passed to the library since the last check.
     taken: AtomicUsize,
 }
 
-/// What one connection is doing.
+/// Activity of one connection.
 #[derive(Debug)]
 pub(super) struct Activity {
-    /// A request of HTTP/1.1 has come.
+    /// Whether a request of HTTP/1.1 has arrived.
     is_http1: AtomicBool,
-    /// How often the connection's task has run.
-    turn: AtomicUsize,
+    /// Number of times the connection's task was polled.
+    polls: AtomicUsize,
     streams: AtomicUsize,
-    /// When the last stream ended, or the connection began. Held to read or write.
+    /// Time when the last stream ended, or when the connection was opened. Locked to read or write.
     idle_since: Mutex<Instant>,
 }
 
@@ -63,30 +64,30 @@ impl Activity {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             is_http1: AtomicBool::new(false),
-            turn: AtomicUsize::new(0),
+            polls: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
             idle_since: Mutex::new(Instant::now()),
         })
     }
 
-    /// A request has come.
-    pub(super) fn note(&self, version: Version) {
+    /// Records a request.
+    pub(super) fn record_request(&self, version: Version) {
         if version < Version::HTTP_2 {
             self.is_http1.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Runs `connection`, so that what it reads from can tell one turn of the task from the next.
-    pub(super) async fn in_turns<C: Future>(&self, mut connection: Pin<&mut C>) -> C::Output {
+    /// Runs `connection` and counts its polls, so that its input can limit the bytes read per poll.
+    pub(super) async fn count_polls<C: Future>(&self, mut connection: Pin<&mut C>) -> C::Output {
         poll_fn(|cx| {
-            self.turn.fetch_add(1, Ordering::Relaxed);
+            self.polls.fetch_add(1, Ordering::Relaxed);
             connection.as_mut().poll(cx)
         })
         .await
     }
 
-    pub(super) fn turn(&self) -> usize {
-        self.turn.load(Ordering::Relaxed)
+    pub(super) fn poll_count(&self) -> usize {
+        self.polls.load(Ordering::Relaxed)
     }
 
     /// Returns when no stream has been open for `timeout`; never on HTTP/1.1.
@@ -104,29 +105,29 @@ impl Activity {
     }
 }
 
-/// A stream that counts until this is dropped.
-struct Open(Arc<Activity>);
+/// Counts an open stream until dropped.
+struct OpenStream(Arc<Activity>);
 
-impl Open {
+impl OpenStream {
     fn new(activity: &Arc<Activity>) -> Self {
         activity.streams.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(activity))
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         *self.0.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.0.streams.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Runs the tasks of one connection's streams.
+/// Runs the tasks of a connection's streams.
 #[derive(Clone)]
 pub(super) struct StreamExecutor {
     pub(super) pace: Pace,
     pub(super) activity: Arc<Activity>,
-    /// Of the listener.
+    /// Task tracker of the listener.
     pub(super) tracker: TaskTracker,
 }
 
@@ -135,7 +136,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        let (progress, open) = (Arc::new(Progress::default()), Open::new(&self.activity));
+        let (progress, open) = (Arc::new(Progress::default()), OpenStream::new(&self.activity));
         let mut pacer = Pacer::new(self.pace);
         self.tracker.spawn(STREAM.scope(Arc::clone(&progress), async move {
             let mut stream = pin!(stream);
@@ -160,36 +161,36 @@ impl Progress {
         if !self.is_answered.load(Ordering::Relaxed) {
             return Poll::Pending;
         }
-        if self.is_produced.load(Ordering::Relaxed) {
+        if self.is_waiting_for_service.load(Ordering::Relaxed) {
             pacer.moved(0);
             return Poll::Pending;
         }
         let too_slow = pacer.poll_too_slow(cx);
         if too_slow.is_ready() {
-            super::count_untaken_answer();
+            super::count_slow_reader();
         }
         too_slow
     }
 }
 
-/// Makes `response` one whose progress is watched, if it is a stream's.
-pub(super) fn watched(response: Response) -> Response {
+/// Tracks the progress of a response, if it belongs to an HTTP/2 stream.
+pub(super) fn track_progress(response: Response) -> Response {
     let Ok(progress) = STREAM.try_with(Arc::clone) else { return response };
     progress.is_answered.store(true, Ordering::Relaxed);
-    if response.body().size_hint().upper().is_some_and(|length| length <= PIECE_BYTES as u64) {
+    if response.body().size_hint().upper().is_some_and(|length| length <= CHUNK_BYTES as u64) {
         return response;
     }
-    response.map(|inner| Body::new(Pieces { inner, rest: Bytes::new(), progress }))
+    response.map(|inner| Body::new(ChunkedBody { inner, rest: Bytes::new(), progress }))
 }
 
-/// A body cut up.
-struct Pieces {
+/// A body passed on in chunks.
+struct ChunkedBody {
     inner: Body,
     rest: Bytes,
     progress: Arc<Progress>,
 }
 
-impl HttpBody for Pieces {
+impl HttpBody for ChunkedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -200,7 +201,7 @@ impl HttpBody for Pieces {
         let this = &mut *self;
         if this.rest.is_empty() {
             let frame = Pin::new(&mut this.inner).poll_frame(cx);
-            this.progress.is_produced.store(frame.is_pending(), Ordering::Relaxed);
+            this.progress.is_waiting_for_service.store(frame.is_pending(), Ordering::Relaxed);
             match frame {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => this.rest = data,
@@ -209,7 +210,7 @@ impl HttpBody for Pieces {
                 end @ (Poll::Pending | Poll::Ready(None | Some(Err(_)))) => return end,
             }
         }
-        let piece = this.rest.split_to(this.rest.len().min(PIECE_BYTES));
+        let piece = this.rest.split_to(this.rest.len().min(CHUNK_BYTES));
         this.progress.taken.fetch_add(piece.len(), Ordering::Relaxed);
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }

@@ -1,4 +1,4 @@
-//! The headers that keep the app's pages to themselves (DESIGN section 12, "CSP of the app").
+//! Security headers of the app's pages (DESIGN section 12, "CSP of the app").
 
 use http::header::{
     CONTENT_SECURITY_POLICY, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS,
@@ -10,7 +10,7 @@ use basalt_core::settings::BaseUrl;
 
 const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");
 
-/// Made once, added to every answer.
+/// Headers built once and added to every response.
 #[derive(Debug)]
 pub(super) struct PageHeaders(Vec<(HeaderName, HeaderValue)>);
 
@@ -25,7 +25,7 @@ impl PageHeaders {
                 HeaderValue::from_static("camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
             ),
         ];
-        // An origin in ASCII always is a header value.
+        // An ASCII origin is always a valid header value.
         headers.extend(
             HeaderValue::try_from(policy(public_url)).ok().map(|policy| (CONTENT_SECURITY_POLICY, policy)),
         );
@@ -42,7 +42,8 @@ impl PageHeaders {
     }
 }
 
-/// Styles may be inline, because radix and sonner insert style elements; scripts may not.
+/// Content security policy of the app. Inline styles are allowed, because radix and sonner insert style elements;
+/// inline scripts are not.
 fn policy(public_url: &BaseUrl) -> String {
     let http = public_url.url().origin().ascii_serialization();
     // `https` becomes `wss`, `http` becomes `ws`.
