@@ -53,7 +53,7 @@ impl Signals {
             };
             match reload_config {
                 None => return,
-                Some(false) => rest.ask_reload(),
+                Some(false) => rest.request_reload(),
                 Some(true) => match reload(&command_line, &keys) {
                     Ok((config, keys)) => {
                         tracing::info!("configuration reloaded");

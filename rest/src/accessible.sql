@@ -1,4 +1,4 @@
--- Relations and functions of a schema ($1) that the current role may use.
+-- Relations and functions in schema $1 that the current role may access.
 select json_build_object(
   'relations', (
     select coalesce(json_agg(c.relname), '[]')

@@ -1,7 +1,8 @@
-//! From bearer token to role and claims (rest.md §3.15). Runs before anything else of a request is judged.
+//! Derives role and claims from the bearer token (rest.md §3.15). Runs before any other check of a request.
 //!
-//! Signature and shape are `core::keys`'s; time claims, audience and role are judged here on every request, cached
-//! token or not. Whether the role exists and may be taken on is PostgreSQL's to say, inside the transaction.
+//! `core::keys` verifies the signature and decodes the token; time claims, audience and role are checked here on
+//! every request, whether or not the token was cached. Whether the role exists and may be assumed is decided by
+//! PostgreSQL inside the transaction.
 
 use std::borrow::Cow;
 
@@ -13,19 +14,19 @@ use serde_json::{Value, json};
 
 use crate::config::RestConfig;
 
-/// Clocks may differ by this much.
+/// Tolerated clock difference.
 const LEEWAY_SECONDS: f64 = 30.0;
 
-/// Why a token was refused.
+/// Reason why a token was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// No token, and no anonymous role (PGRST302).
+    /// The request has no token, and anonymous access is disabled (PGRST302).
     #[error("anonymous access is disabled")]
     AnonymousDisabled,
-    /// There is no key to verify with (PGRST300).
-    #[error("no JWT secret")]
+    /// No key is configured to verify tokens (PGRST300).
+    #[error("no JWT secret configured")]
     NoSecret,
-    /// The token itself (PGRST301).
+    /// The token is malformed or its signature is invalid (PGRST301).
     #[error("{message}")]
     Token {
         /// Message of the error body.
@@ -33,28 +34,28 @@ pub enum AuthError {
         /// Details of the error body.
         details: Option<String>,
     },
-    /// Its claims (PGRST303).
+    /// A claim is invalid (PGRST303).
     #[error("{0}")]
     Claims(String),
 }
 
-/// Who a request acts as.
+/// Role and claims that a request runs with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// Database role.
     pub role: String,
-    /// `request.jwt.claims`: all claims, with `role` set to the effective role.
+    /// Value of `request.jwt.claims`: all claims, with `role` set to the effective role.
     pub claims: String,
-    /// `sub` of the claims, when it is a text.
+    /// Claim `sub`, if it is a string.
     pub subject: Option<String>,
-    /// The role is the anonymous one, with or without a token.
+    /// Whether the role is the anonymous one, with or without a token.
     pub is_anonymous: bool,
 }
 
-/// Judges the `Authorization` header.
+/// Authenticates a request by its `Authorization` header.
 ///
 /// # Errors
-/// The first thing that is wrong, in the order of the contract.
+/// The first check that fails, in the order of the contract.
 pub fn authenticate(
     headers: &HeaderMap,
     keys: &Keys,
@@ -71,17 +72,18 @@ pub fn authenticate(
         return Err(AuthError::NoSecret);
     }
     let claims = keys.verify(&token).map_err(token_error)?;
-    judge_claims(&claims, config, unix_seconds)?;
+    check_claims(&claims, config, unix_seconds)?;
     caller(Some(&claims), config)
 }
 
-/// The token of a `Bearer` header; another scheme is no token. A header that is no text is a token without a valid signature.
+/// Token of a `Bearer` header; `None` for other schemes. A header that is not UTF-8 yields a token whose signature
+/// cannot be valid.
 fn bearer(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     let header = headers.get(AUTHORIZATION)?.as_bytes();
     let end = header.iter().position(u8::is_ascii_whitespace).unwrap_or(header.len());
     let (scheme, token) = header.split_at_checked(end)?;
     let token = token.trim_ascii();
-    // A token that could be one is text, and told to be so quicker than in the lossy way.
+    // A valid token is UTF-8, and checking that is faster than a lossy conversion.
     let text = || std::str::from_utf8(token).map_or_else(|_| String::from_utf8_lossy(token), Cow::Borrowed);
     scheme.eq_ignore_ascii_case(b"bearer").then(text)
 }
@@ -92,7 +94,7 @@ fn caller(claims: Option<&Claims>, config: &RestConfig) -> Result<Caller, AuthEr
     let role = claimed.or_else(anonymous).ok_or(AuthError::AnonymousDisabled)?.into_owned();
     let subject = claims.and_then(Claims::sub).map(str::to_owned);
     let claims = match claims {
-        // Nothing to add: they go on as they were signed.
+        // No claim to add: pass the signed text on.
         Some(claims) if claims.role() == Some(&role) => claims.as_text().to_owned(),
         Some(claims) => {
             let mut shown = claims.as_map().clone();
@@ -127,8 +129,8 @@ fn token_error(error: TokenError) -> AuthError {
     AuthError::Token { message, details }
 }
 
-/// exp, nbf, iat, aud, in this order.
-fn judge_claims(claims: &Claims, config: &RestConfig, unix_seconds: i64) -> Result<(), AuthError> {
+/// Checks exp, nbf, iat and aud, in this order.
+fn check_claims(claims: &Claims, config: &RestConfig, unix_seconds: i64) -> Result<(), AuthError> {
     let wrong = |message: &str| Err(AuthError::Claims(message.to_owned()));
     let seconds = |name: &str| match claims.get(name) {
         None | Some(Value::Null) => Ok(None),
@@ -168,15 +170,15 @@ fn judge_claims(claims: &Claims, config: &RestConfig, unix_seconds: i64) -> Resu
 mod tests {
     use super::*;
 
-    fn judged(claims: Value) -> Result<(), AuthError> {
+    fn check(claims: Value) -> Result<(), AuthError> {
         let Value::Object(map) = claims else { panic!("an object") };
         let config = RestConfig { jwt_aud: Some("api".to_owned()), ..RestConfig::default() };
-        judge_claims(&Claims::new(map), &config, 1_000)
+        check_claims(&Claims::new(map), &config, 1_000)
     }
 
     #[test]
     fn time_claims_have_thirty_seconds_of_leeway() {
-        assert_eq!(judged(serde_json::json!({"exp": 970, "nbf": 1030, "iat": 1030})), Ok(()));
+        assert_eq!(check(serde_json::json!({"exp": 970, "nbf": 1030, "iat": 1030})), Ok(()));
         for (claims, message) in [
             (serde_json::json!({"exp": 969.5, "nbf": 2000}), "JWT expired"),
             (serde_json::json!({"nbf": 1031, "iat": 2000}), "JWT not yet valid"),
@@ -185,12 +187,12 @@ mod tests {
             (serde_json::json!({"aud": "x"}), "JWT not in audience"),
             (serde_json::json!({"aud": 5}), "The JWT 'aud' claim must be a string or an array of strings"),
         ] {
-            assert_eq!(judged(claims), Err(AuthError::Claims(message.to_owned())));
+            assert_eq!(check(claims), Err(AuthError::Claims(message.to_owned())));
         }
         for passes in
             [serde_json::json!({"aud": []}), serde_json::json!({"aud": ["x", "api"]}), serde_json::json!({})]
         {
-            assert_eq!(judged(passes), Ok(()));
+            assert_eq!(check(passes), Ok(()));
         }
     }
 }

@@ -1,12 +1,11 @@
-//! The settings of the REST service, typed and checked.
+//! Settings of the REST service, parsed and validated.
 //!
-//! Answers for what can be set and how each value is spelled; where values come from (file, environment, command
-//! line) is the gateway's business. Names are those of DESIGN section 4 (`rest.*`) and rest.md §4.5, without the
-//! `db_` and `server_` prefixes PostgREST gives some of them.
+//! This module defines which settings exist and how their values are written; reading them from file, environment and
+//! command line is the gateway's job. Names are those of DESIGN section 4 (`rest.*`) and rest.md §4.5, without the
+//! `db_` and `server_` prefixes that PostgREST gives some of them.
 //!
 //! An administrator may override some settings inside the database (`alter role authenticator set pgrst.db_schemas =
-//! '…'`). [`RestConfig::with_database_settings`] applies those on every load of the schema cache, and a request sees the
-//! result, not what the gateway passed in.
+//! '…'`). [`RestConfig::with_database_settings`] applies those on every schema cache load; requests use the result.
 
 mod claim_path;
 mod stored;
@@ -25,76 +24,76 @@ pub use claim_path::ClaimPath;
 pub use stored::{DATABASE_SETTINGS, JwtSecret, Stored};
 
 settings! {
-    /// Everything that can be configured about the REST service; `safe_update` is on, as for Supabase.
+    /// Settings of the REST service. `safe_update` defaults to on, as in Supabase.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct RestConfig in "rest" with r {
         /// Exposed schemas; the first is the default.
         schemas: Vec<String> as Schemas = Is("public");
-        /// Schemas at the end of every request's search path.
+        /// Schemas appended to the search path of every request.
         extra_search_path: Vec<String> as Identifiers = Is("public,extensions");
-        /// Role of requests without a token; `""` turns anonymous access off.
+        /// Role for requests without a token; `""` disables anonymous access.
         anon_role: Option<String> = Is("anon");
-        /// Most rows a read returns, on every level; 0 for no cap.
+        /// Maximum number of rows returned by a read, at every level; 0 for no limit.
         max_rows: Option<u64> as Cap<1_000_000_000> = Is("1000");
         /// Function called in each transaction before the main statement.
         pre_request: Option<FunctionName> as Option<Parsed> = By("none");
         /// How transactions end: `commit`, `commit-allow-override`, `rollback`, `rollback-allow-override`.
         tx_end: TxEnd as Parsed = Is("commit");
-        /// Whether `sum()`, `avg()`, `count()`, `max()`, `min()` may be selected.
+        /// Whether `select` may use `sum()`, `avg()`, `count()`, `max()` and `min()`.
         aggregates: bool = Is("false");
-        /// Whether clients may ask for the execution plan.
+        /// Whether clients may request the execution plan.
         plan_enabled: bool = Is("false");
-        /// What the root document shows: `follow-privileges`, `ignore-privileges`, `disabled`.
+        /// Content of the root document: `follow-privileges`, `ignore-privileges`, `disabled`.
         openapi_mode: OpenApiMode as Parsed = Is("follow-privileges");
-        /// Address that the root document names as its server.
+        /// Server address shown in the root document.
         openapi_server_proxy_uri: Option<String> as Option<BaseUrl> = By("`server.public_url` and the prefix");
         /// Whether the root document describes the bearer token.
         openapi_security_active: bool = Is("false");
         /// Function whose result replaces the root document.
         root_spec: Option<FunctionName> as Option<Parsed> = By("none");
-        /// Where the role is found in a token: `.role`, `$.app.roles[0]`.
+        /// Path to the role within the claims of a token: `.role`, `$.app.roles[0]`.
         role_claim: ClaimPath as Parsed = Is(".role");
-        /// Audience that tokens naming one must name.
+        /// Required audience of tokens that have an `aud` claim.
         jwt_aud: Option<String> = By("none");
-        /// Refuse PATCH and DELETE without filters.
+        /// Reject PATCH and DELETE without filters.
         safe_update: bool = ByOr("true; false with `--only rest`", "true");
-        /// Settings declared on a function that hold for its whole transaction.
+        /// Settings that, when declared on a function, apply to its entire transaction.
         hoisted_tx_settings: Vec<String> as Identifiers = Is("statement_timeout,plan_filter.statement_cost_limit,default_transaction_isolation");
-        /// What of a request functions and policies can read as `request.…`. Each costs PostgreSQL some microseconds in every request: leave out what nothing reads. `request.jwt.claims` is always there.
+        /// Request properties that functions and policies can read as `request.…`. Each costs PostgreSQL some microseconds per request: omit those you do not read. `request.jwt.claims` is always set.
         request_settings: Vec<RequestSetting> as ParsedList = Is("method,path,headers,cookies");
-        /// Bytes that plans and statements of requests that differ in their values only may take, 1024 of them at most; beyond that the least recently used go. 0 makes them anew for each request.
+        /// Memory limit of the cache of plans and statements, shared by requests that differ only in their values. At most 1024 are kept; beyond either limit the least recently used are evicted. 0 disables the cache.
         shape_cache: usize as Bytes = Is("8MiB");
         /// Set as `app.settings.NAME` in every transaction.
         app_settings: Vec<(String, String)> = Is(""), secret;
-        /// Function run before the settings stored in the database are read.
+        /// Function called before the settings stored in the database are read.
         pre_config: Option<FunctionName> as Option<Parsed> = By("none");
-        /// Whether `ALTER ROLE authenticator SET pgrst.…` is honoured.
+        /// Whether `ALTER ROLE authenticator SET pgrst.…` is applied.
         database_settings: bool = Is("true");
-        /// Channel of `NOTIFY` whose messages reload schema cache and settings.
+        /// `NOTIFY` channel whose messages reload the schema cache and the settings.
         channel: String = Is("pgrst");
-        /// Whether that channel is listened to. Without it, signals reload: SIGUSR1 the schema, SIGUSR2 the configuration.
+        /// Whether to listen on that channel. Without it, signals trigger a reload: SIGUSR1 of the schema cache, SIGUSR2 of the configuration.
         channel_enabled: bool = Is("true");
         /// Send `Server-Timing`.
         timing_enabled: bool = Is("false");
-        /// Request header that is echoed on the response.
+        /// Request header to copy to the response.
         trace_header: Option<http::HeaderName> as Option<Parsed> = By("none");
-        /// Whether an embed with an alias may also be addressed by its own name.
+        /// Whether an embed with an alias may also be addressed by its original name.
         url_use_legacy_target_names: bool = Is("true");
-        /// `verbose`, or `minimal` for errors without details and hint.
+        /// `verbose`, or `minimal` to omit details and hint from errors.
         client_error_verbosity: ErrorVerbosity as Parsed = Is("verbose");
-        /// Largest request body; a larger one gets 413. Rows of CSV may take four times as much when each names its columns, as JSON.
+        /// Maximum request body; larger bodies get 413. CSV rows may take four times as much once converted to JSON objects that repeat the column names.
         max_body_bytes: usize as Bytes<1> = Is("50MiB");
-        /// Longest time a request may take before 504.
+        /// Maximum duration of a request; after that the response is 504.
         timeout: Duration as Time<1000> = Is("125");
     } also {
-        /// `pgrst.jwt_secret` of the database, with `--only rest`: takes the place of the configured keys.
+        /// `pgrst.jwt_secret` of the database, with `--only rest`: replaces the configured keys.
         jwt_secret: Option<JwtSecret> = None;
-        /// `pgrst.server_cors_allowed_origins` of the database: takes the place of `server.cors_origins`.
+        /// `pgrst.server_cors_allowed_origins` of the database: replaces `server.cors_origins`.
         cors_origins: Option<Vec<String>> = None;
     }
 }
 
-/// A list of names, of which each may be double-quoted.
+/// Parses a list of names, each of which may be double-quoted.
 struct Identifiers;
 
 impl Kind<Vec<String>> for Identifiers {
@@ -110,7 +109,7 @@ impl Kind<Vec<String>> for Identifiers {
     }
 }
 
-/// Schemas to expose.
+/// Parses the list of exposed schemas.
 struct Schemas;
 
 impl Kind<Vec<String>> for Schemas {
@@ -120,7 +119,7 @@ impl Kind<Vec<String>> for Schemas {
 
     fn read(value: &Value, base: &Path) -> Result<(Vec<String>, String), InvalidValue> {
         let (schemas, shown) = Identifiers::read(value, base)?;
-        // A list that names the system catalogs would expose them whole.
+        // Listing a system catalog would expose all of it.
         match schemas.iter().find(|schema| is_system_schema(schema)) {
             Some(schema) => Err(InvalidValue::Because(format!(
                 "must not expose {schema}, which belongs to PostgreSQL itself: remove it"
@@ -133,7 +132,8 @@ impl Kind<Vec<String>> for Schemas {
     }
 }
 
-/// What of a request is set as `request.NAME` in its transaction. The claims always are: policies read them.
+/// A request property that is set as `request.NAME` in the transaction. The claims are always set, because policies
+/// read them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestSetting {
     /// `request.method`
@@ -147,7 +147,7 @@ pub enum RequestSetting {
 }
 
 impl RequestSetting {
-    /// All, which is what PostgREST sets.
+    /// All properties, which is what PostgREST sets.
     pub const ALL: [Self; 4] = [Self::Method, Self::Path, Self::Headers, Self::Cookies];
 }
 
@@ -168,15 +168,15 @@ impl std::str::FromStr for RequestSetting {
     }
 }
 
-/// A setting that was given a value it cannot take.
+/// Invalid value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// The value is none of the words the setting knows.
+    /// The value is not one of the accepted words.
     #[error("`{value}` is not one of {expected}")]
     UnknownWord {
-        /// What was written.
+        /// Rejected value.
         value: String,
-        /// The words that would have been accepted.
+        /// Accepted words.
         expected: &'static str,
     },
     /// The text is not a path into the claims.
@@ -185,10 +185,10 @@ pub enum ConfigError {
     /// The text is not a function name.
     #[error("`{0}` is not a function name such as `check_request` or `api.check_request`")]
     FunctionName(String),
-    /// The text is no address.
+    /// The text is not an address.
     #[error("`{0}` is not an address such as https://example.com:8443/basePath")]
     Address(String),
-    /// The secret cannot verify tokens. Its text is in no message.
+    /// The secret cannot verify tokens. No error message contains it.
     #[error(transparent)]
     Secret(#[from] basalt_core::keys::KeyError),
 }
@@ -196,7 +196,7 @@ pub enum ConfigError {
 /// How transactions end (`rest.tx_end`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TxEnd {
-    /// Roll back unless told otherwise.
+    /// Whether to roll back by default.
     pub rollback: bool,
     /// Whether `Prefer: tx=commit|rollback` is honoured.
     pub allow_override: bool,
@@ -222,14 +222,14 @@ impl std::str::FromStr for TxEnd {
     }
 }
 
-/// What the OpenAPI document at the root shows (`rest.openapi_mode`).
+/// Content of the OpenAPI document at the root (`rest.openapi_mode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenApiMode {
-    /// Only what the requesting role may use.
+    /// Only objects that the requesting role may access.
     FollowPrivileges,
-    /// Everything exposed.
+    /// All exposed objects.
     IgnorePrivileges,
-    /// Nothing: 404 PGRST126.
+    /// None: the response is 404 PGRST126.
     Disabled,
 }
 
@@ -252,9 +252,9 @@ impl std::str::FromStr for OpenApiMode {
 /// Whether errors carry `details` and `hint` (`rest.client_error_verbosity`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorVerbosity {
-    /// All four keys are filled.
+    /// `details` and `hint` are included.
     Verbose,
-    /// `details` and `hint` are dropped.
+    /// `details` and `hint` are omitted.
     Minimal,
 }
 
@@ -270,17 +270,17 @@ impl std::str::FromStr for ErrorVerbosity {
     }
 }
 
-/// A function an administrator named, with or without its schema.
+/// Name of a function in a setting, optionally qualified by schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionName {
-    /// Schema, if it was given; else the search path decides.
+    /// Schema name; without it the search path applies.
     pub schema: Option<String>,
-    /// Name of the function.
+    /// Function name.
     pub name: String,
 }
 
 impl FunctionName {
-    /// `SELECT "schema"."name"()`.
+    /// Statement that calls the function: `SELECT "schema"."name"()`.
     #[must_use]
     pub fn call(&self) -> Statement {
         let name = match &self.schema {
@@ -308,18 +308,18 @@ impl std::str::FromStr for FunctionName {
     }
 }
 
-/// Whether a schema belongs to PostgreSQL itself and can never be exposed.
+/// Whether a schema belongs to PostgreSQL itself and must not be exposed.
 fn is_system_schema(schema: &str) -> bool {
     matches!(schema, "pg_catalog" | "information_schema")
 }
 
-/// Names as PostgREST reads its lists: verbatim between commas, quotes included.
+/// Splits a list as PostgREST does: verbatim between commas, quotes included.
 #[must_use]
-pub fn names_between_commas(text: &str) -> Vec<String> {
+pub fn split_verbatim(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// Splits a list of names; blanks around items are dropped and a name may be double-quoted.
+/// Splits a list of names; surrounding blanks are dropped and a name may be double-quoted.
 fn split_identifiers(text: &str, separator: char) -> Vec<String> {
     let mut items = Vec::new();
     let mut current = String::new();

@@ -1,12 +1,12 @@
-//! Work that takes long, off the threads that serve requests.
+//! Runs long CPU work outside the threads that serve requests.
 //!
-//! The runtime has a thread for each core, and each serves many requests: while one reads a body of 40 MB, a quarter of a
-//! second for JSON and more for CSV, the others on its thread wait. So work that grows with a body or an answer is done on
-//! the blocking pool, once there are more bytes than a thread may well be kept busy with.
+//! The runtime has one thread per core, and each serves many requests. While one parses a body of 40 MB (a quarter of
+//! a second for JSON, more for CSV), the others on its thread wait. Work that grows with a body or result therefore
+//! runs on the blocking pool once it exceeds a number of bytes.
 //!
-//! The work needs a permit; clients share them fairly, and no request waits longer than it may take. Work that has begun comes
-//! to its end though its client has left. It keeps its permit and what it was given until then, such as a body with its
-//! share of the server's memory: a client gains neither by leaving.
+//! The work needs a permit, and clients share the permits fairly. Work that has started runs to completion even if
+//! its client disconnects. Until then it keeps its permit and its data, such as a body with its share of the server's
+//! memory, so a client gains nothing by disconnecting.
 
 use basalt_core::fair_share::{AcquireError, FairShare, Limits, WAITING_PER_IDENTITY};
 use basalt_core::identity::Identity;
@@ -14,23 +14,22 @@ use tokio_util::task::TaskTracker;
 
 use crate::error::RestError;
 
-/// Up to so many bytes take a thread of the runtime a millisecond or two, which is less than the way to another thread
-/// and back is worth.
-const SHORT_BYTES: usize = 256 * 1024;
+/// Work on this many bytes takes one or two milliseconds, less than moving it to another thread is worth.
+const MAX_INLINE_BYTES: usize = 256 * 1024;
 
-/// Whether what is done with so many bytes should be done by [`ClientCpu::run`].
+/// Whether work on this many bytes should use [`ClientCpu::run`].
 pub(crate) const fn is_long(bytes: usize) -> bool {
-    bytes > SHORT_BYTES
+    bytes > MAX_INLINE_BYTES
 }
 
-/// How much work of one kind is done at a time.
+/// Permits for one kind of long work.
 #[derive(Debug)]
 pub(crate) struct CpuPermits {
     permits: FairShare,
     tracker: TaskTracker,
 }
 
-/// The permits as one client gets them.
+/// The permits, as available to one client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientCpu<'a> {
     cpu: &'a CpuPermits,
@@ -38,10 +37,10 @@ pub(crate) struct ClientCpu<'a> {
 }
 
 impl CpuPermits {
-    /// So many at a time, as tasks of `tracker`.
-    pub(crate) fn new(at_a_time: usize, tracker: &TaskTracker) -> Self {
+    /// Creates `concurrency` permits; the work runs on `tracker`.
+    pub(crate) fn new(concurrency: usize, tracker: &TaskTracker) -> Self {
         let limits = Limits {
-            permits: at_a_time,
+            permits: concurrency,
             waiting_per_identity: WAITING_PER_IDENTITY,
             keeps_headroom: true,
             flood_share: None,
@@ -49,24 +48,24 @@ impl CpuPermits {
         Self { permits: FairShare::new(limits), tracker: tracker.clone() }
     }
 
-    /// The permits for work of `identity`.
+    /// The permits for work on behalf of `identity`.
     pub(crate) const fn for_identity(&self, identity: Identity) -> ClientCpu<'_> {
         ClientCpu { cpu: self, identity }
     }
 }
 
 impl ClientCpu<'_> {
-    /// Does `work` on another thread, when there is a permit for it. A panic in it is a panic here.
+    /// Runs `work` on another thread once it has a permit. A panic in it is propagated.
     ///
     /// # Errors
-    /// Too much work of this client waits, or the runtime ends.
+    /// Too much work of this client is already queued, or the runtime is shutting down.
     pub(crate) async fn run<T: Send + 'static>(
         self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, RestError> {
         let permit = self.cpu.permits.acquire(self.identity).await.map_err(|error| match error {
             AcquireError::QueueFull => RestError::Busy,
-            AcquireError::Closed => RestError::Internal("the permits for long work are closed"),
+            AcquireError::Closed => RestError::Internal("CPU permits are closed"),
         })?;
         let done = self.cpu.tracker.spawn_blocking(move || {
             let _permit = permit;
@@ -74,7 +73,7 @@ impl ClientCpu<'_> {
         });
         done.await.map_err(|error| match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => RestError::Internal("the server stopped before a long work was done"),
+            Err(_) => RestError::Internal("the runtime shut down before the work was done"),
         })
     }
 }
@@ -89,14 +88,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_thread_of_the_request_is_free_meanwhile() {
+    async fn work_does_not_block_request_thread() {
         let (go, waits) = mpsc::channel();
         let permits = CpuPermits::new(1, &TaskTracker::new());
         let work = permits.for_identity(Identity::SERVER).run(move || {
             let released: Result<(), _> = waits.recv();
             (thread::current().id(), released.is_ok())
         });
-        // On a runtime of one thread: done there, it would wait for ever for what comes after it.
+        // On a single-threaded runtime, inline work would wait forever for the message sent below.
         let (done, ()) = tokio::join!(work, async { go.send(()).unwrap() });
         let (worker, is_released) = done.unwrap();
         assert!(is_released);
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_has_begun_keeps_its_permit_when_its_request_is_gone() {
+    async fn cancelled_request_keeps_permit_until_work_ends() {
         let tracker = TaskTracker::new();
         let permits = CpuPermits::new(2, &tracker);
         let begun = Arc::new(AtomicUsize::new(0));
@@ -116,23 +115,23 @@ mod tests {
                 begun.fetch_add(1, Ordering::SeqCst);
                 let _end = released.lock().map(|released| released.recv());
             });
-            // It begins, if there is a permit, and is given up.
+            // The work starts, if it gets a permit, and its request is cancelled.
             assert!(tokio::time::timeout(Duration::ZERO, work).await.is_err());
         }
         assert_eq!(permits.permits.load().free, 0);
-        assert_eq!(tracker.len(), 2, "the service waits for what has begun");
-        // Other work has permits of its own.
+        assert_eq!(tracker.len(), 2, "shutdown waits for started work");
+        // Other kinds of work have their own permits.
         assert_eq!(CpuPermits::new(1, &tracker).for_identity(Identity::SERVER).run(|| 1).await.ok(), Some(1));
         drop(release);
         let first = permits.permits.acquire(Identity::SERVER).await;
         let second = permits.permits.acquire(Identity::SERVER).await;
         assert!(first.is_ok() && second.is_ok());
-        assert_eq!(begun.load(Ordering::SeqCst), 2, "those that waited for a permit never began");
+        assert_eq!(begun.load(Ordering::SeqCst), 2, "queued work never starts");
     }
 
     #[tokio::test]
     #[should_panic(expected = "on purpose")]
-    async fn a_panic_is_the_requests_own() {
+    async fn panic_in_work_propagates_to_request() {
         let permits = CpuPermits::new(1, &TaskTracker::new());
         let _never: Result<(), _> = permits
             .for_identity(Identity::SERVER)

@@ -1,4 +1,4 @@
-//! Everything that can go wrong, and its wire shape (rest.md §3.18). The only file that knows codes and statuses.
+//! Every error of the service and its response (rest.md §3.18). Codes and statuses appear only here.
 
 mod postgres;
 mod wire;
@@ -12,249 +12,249 @@ use crate::parse::ParseError;
 use crate::parse::query::QueryError;
 use crate::parse::range::RangeError;
 
-/// Why a request was refused or failed, named by cause.
+/// Reason why a request was rejected or failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RestError {
-    /// The token.
+    /// The bearer token is missing or invalid.
     #[error(transparent)]
     Auth(#[from] AuthError),
-    /// No schema cache yet.
+    /// The schema cache has not been loaded yet.
     #[error("the schema cache is not loaded yet")]
     CacheNotLoaded,
-    /// No such path.
+    /// The path matches no resource.
     #[error("invalid path")]
     Path,
-    /// The root document is turned off.
+    /// The root document is disabled.
     #[error("the root document is disabled")]
     RootDisabled,
-    /// The schema is not exposed.
+    /// The schema of the profile header is not exposed.
     #[error("schema {schema} is not exposed")]
     Schema {
-        /// What was asked for.
+        /// Requested schema.
         schema: String,
-        /// What there is.
+        /// Exposed schemas.
         exposed: Vec<String>,
     },
-    /// Method that functions do not have.
+    /// Method other than GET, HEAD and POST on a function.
     #[error("method {0} on RPC")]
     RpcMethod(String),
-    /// Method that nothing here has.
+    /// Method that the resource does not support.
     #[error("method {0}")]
     Method(String),
-    /// A parameter does not follow the grammar.
+    /// A parameter is malformed.
     #[error(transparent)]
     Query(#[from] ParseError),
-    /// The wanted window of rows is none.
+    /// The requested range of rows is invalid.
     #[error("range: {0:?}")]
     Range(RangeError),
-    /// The offset lies behind the last row.
+    /// The offset is greater than the number of rows.
     #[error("offset {offset} of {total} rows")]
     OffsetBeyond {
-        /// What was asked for.
+        /// Requested offset.
         offset: u128,
-        /// What there is.
+        /// Number of rows.
         total: i64,
     },
-    /// Limit or offset with PUT.
+    /// Limit or offset on PUT.
     #[error("limit or offset with PUT")]
     PutRange,
-    /// The body cannot be used; the text says why.
+    /// The body is invalid; the message gives the reason.
     #[error("{0}")]
     Body(String),
-    /// The body passed the limit.
+    /// The body exceeds the limit.
     #[error("the body is too large")]
     BodyTooLarge {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The rows of a CSV body passed the limit when they were written as JSON, with the columns' names in each.
-    #[error("the rows of the body are too large")]
+    /// The rows of a CSV body, converted to JSON objects that repeat the column names, exceed the limit.
+    #[error("the CSV body is too large as JSON")]
     CsvTooLarge {
         /// The limit in bytes.
         limit: usize,
     },
-    /// There is no memory now for what is made of the body.
+    /// Not enough memory is available to process the body.
     #[error("the server is busy")]
     Busy,
-    /// The client stopped sending its body.
-    #[error("the body ended early")]
+    /// The client disconnected while sending the body.
+    #[error("the client disconnected before the body was complete")]
     BodyIncomplete,
-    /// No such relation.
+    /// The relation is not in the schema cache.
     #[error("relation {schema}.{name} is unknown")]
     RelationUnknown {
-        /// Schema.
+        /// Schema name.
         schema: String,
-        /// Name.
+        /// Relation name.
         name: String,
-        /// Relations with names like it.
+        /// Relations with similar names.
         similar: Vec<Named>,
     },
-    /// No such function, or none with these arguments.
+    /// No function with this name accepts these arguments.
     #[error(transparent)]
     RoutineUnknown(Box<RoutineUnknown>),
-    /// Several functions fit.
-    #[error("several functions fit")]
+    /// More than one function accepts the arguments.
+    #[error("more than one function matches")]
     RoutineAmbiguous {
-        /// Their signatures.
+        /// Signatures of the candidates.
         signatures: Vec<Named>,
     },
-    /// A filter, order, limit or related order names an embed that is not selected.
+    /// A filter, order, limit or related order names a resource that is not embedded.
     #[error("{0} is not embedded")]
     NotEmbedded(String),
-    /// A filter, order or limit names an aliased embed by its target, and legacy target names are off.
+    /// A filter, order or limit names an aliased embed by its target while legacy target names are disabled.
     #[error("{target} is embedded as {alias}")]
     NamedByTarget {
-        /// What was embedded.
+        /// Target of the embed.
         target: String,
-        /// Its alias.
+        /// Alias of the embed.
         alias: String,
     },
-    /// No relationship.
+    /// No relationship connects the two relations.
     #[error(transparent)]
     RelationshipUnknown(Box<RelationshipUnknown>),
-    /// Several relationships.
+    /// More than one relationship connects the two relations.
     #[error(transparent)]
     RelationshipAmbiguous(Box<RelationshipAmbiguous>),
-    /// Order by a to-many embed.
-    #[error("{relation} and {embed} are not to-one")]
+    /// Order by a column of a to-many embed.
+    #[error("{relation} and {embed} are not in a to-one relationship")]
     RelatedOrder {
-        /// The ordered relation.
+        /// Relation being ordered.
         relation: String,
-        /// The embed.
+        /// Embed named by the order.
         embed: String,
     },
-    /// Aggregates are turned off.
+    /// Aggregates are disabled.
     #[error("aggregates are disabled")]
     AggregatesDisabled,
-    /// Aggregates in a to-many spread.
-    #[error("aggregates in a to-many spread")]
+    /// Aggregate in a to-many spread.
+    #[error("aggregate in a to-many spread")]
     AggregateInSpread,
-    /// A written column is unknown.
+    /// The body or `columns` names an unknown column.
     #[error("column {column} of {relation} is unknown")]
     ColumnUnknown {
-        /// The column.
+        /// Column name.
         column: String,
-        /// The relation.
+        /// Relation name.
         relation: String,
     },
-    /// The filters of a PUT are not its primary key.
-    #[error("PUT filters")]
+    /// The filters of a PUT are not exactly its primary key.
+    #[error("PUT filters are not exactly the primary key")]
     PutFilters,
-    /// The body of a PUT has another key than its filters.
-    #[error("PUT payload")]
+    /// The key values in a PUT body differ from those in its filters.
+    #[error("PUT body and filters differ in the primary key")]
     PutPayload,
-    /// No acceptable media type can be produced.
-    #[error("not acceptable")]
+    /// The server cannot produce any of the accepted media types.
+    #[error("none of the accepted media types is available")]
     NotAcceptable(Vec<String>),
-    /// Unknown preferences with strict handling.
-    #[error("invalid preferences")]
+    /// Unknown preferences with `handling=strict`.
+    #[error("unknown preferences with handling=strict")]
     Preferences(Vec<String>),
-    /// More rows affected than allowed.
-    #[error("{0} rows affected")]
+    /// More rows were affected than `max-affected` allows.
+    #[error("{0} rows affected, more than max-affected allows")]
     MaxAffected(i64),
-    /// max-affected on a function that returns no set.
-    #[error("max-affected needs a set")]
+    /// `max-affected` on a function that does not return a set.
+    #[error("max-affected on a function that does not return a set")]
     MaxAffectedRoutine,
-    /// One row was wanted.
-    #[error("{0} rows instead of one")]
+    /// A singular response was requested, but the result does not have exactly one row.
+    #[error("expected one row, got {0}")]
     NotSingular(i64),
-    /// UPDATE or DELETE of every row.
+    /// UPDATE or DELETE without a filter.
     #[error("{0} without a filter")]
     UnsafeWrite(&'static str),
-    /// `response.headers` cannot be used.
-    #[error("response.headers")]
+    /// `response.headers` is malformed.
+    #[error("malformed response.headers setting")]
     ResponseHeaders,
-    /// `response.status` cannot be used.
-    #[error("response.status")]
+    /// `response.status` is malformed.
+    #[error("malformed response.status setting")]
     ResponseStatus,
     /// The transaction failed.
     #[error(transparent)]
     Session(SessionError),
-    /// A bug of ours.
+    /// A bug in the server.
     #[error("internal error: {0}")]
     Internal(&'static str),
 }
 
-/// The kind of relations.
+/// Value of [`Object::kind`] for relations.
 pub const RELATION: &str = "relation";
 
-/// A name for a hint.
+/// Name suggested in a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
-    /// As the hint has it.
+    /// Text of the suggestion.
     pub text: String,
-    /// What it is the name of.
+    /// Database object that the text names.
     pub object: Object,
 }
 
-/// Something that only a role is told about that may use it.
+/// A database object, which errors name only to roles that may access it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// Its schema.
+    /// Schema name.
     pub schema: String,
-    /// Its name.
+    /// Object name.
     pub name: String,
-    /// Its kind, as `visible.sql` has it.
+    /// Kind of object, as `visible.sql` expects it.
     pub kind: String,
 }
 
 impl Object {
-    /// Something of a schema.
+    /// Creates an object from its schema, name and kind.
     pub fn new(schema: &str, name: &str, kind: impl Into<String>) -> Self {
         Self { schema: schema.to_owned(), name: name.to_owned(), kind: kind.into() }
     }
 }
 
-/// PGRST202.
+/// No function matches a call (PGRST202).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("function {schema}.{name} is unknown")]
 pub struct RoutineUnknown {
-    /// Schema.
+    /// Schema name.
     pub schema: String,
-    /// Name.
+    /// Function name.
     pub name: String,
     /// Argument names, sorted.
     pub arguments: Vec<String>,
-    /// Parameter type the body could have gone to.
+    /// Type of the single unnamed parameter that the body could have been passed to.
     pub raw: Option<&'static str>,
-    /// The body is no set of named arguments.
+    /// The body is not a set of named arguments.
     pub opaque: bool,
-    /// Functions with a name or parameters like these, as `f(a, b)` or `f`.
+    /// Functions with a similar name or similar parameters, as `f(a, b)` or `f`.
     pub similar: Vec<Named>,
 }
 
-/// PGRST200.
+/// No relationship connects a relation and its embed (PGRST200).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no relationship between {origin} and {target}")]
 pub struct RelationshipUnknown {
-    /// Where the embed is.
+    /// Relation that contains the embed.
     pub origin: String,
-    /// What it names.
+    /// Name of the embed.
     pub target: String,
-    /// Its hint.
+    /// Hint given with the embed.
     pub hint: Option<String>,
-    /// The schema searched.
+    /// Schema that was searched.
     pub schema: String,
-    /// Better names, and the wrong one.
+    /// Suggested names, and the name that they replace.
     pub similar: (Vec<Named>, String),
 }
 
-/// PGRST201.
+/// More than one relationship connects a relation and its embed (PGRST201).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("several relationships between {origin} and {target}")]
 pub struct RelationshipAmbiguous {
-    /// Where the embed is.
+    /// Relation that contains the embed.
     pub origin: String,
-    /// What it names.
+    /// Name of the embed.
     pub target: String,
     /// The relationships, in the order of the message.
     pub candidates: Vec<RelationshipText>,
 }
 
-/// A relationship as PGRST201 tells it.
+/// A relationship as shown in the details of PGRST201.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct RelationshipText {
-    /// `many-to-one` and so on.
+    /// `many-to-one`, `one-to-many`, `one-to-one` or `many-to-many`.
     pub cardinality: &'static str,
     /// `orders with addresses`
     pub embedding: String,
@@ -263,13 +263,13 @@ pub struct RelationshipText {
     /// `addresses!billing_fk`
     #[serde(skip)]
     pub choice: String,
-    /// What it names.
+    /// Database objects named in the text.
     #[serde(skip)]
     pub objects: Vec<Object>,
 }
 
 impl RestError {
-    /// A newer schema cache may know what this one does not.
+    /// Whether a newer schema cache might contain the unknown object.
     #[must_use]
     pub const fn may_be_stale(&self) -> bool {
         matches!(
@@ -283,12 +283,12 @@ impl RestError {
 }
 
 impl RestError {
-    /// What the error would tell of besides what the request named.
-    pub(crate) fn told(&self) -> Vec<&Object> {
+    /// Database objects that the error names beyond those in the request.
+    pub(crate) fn suggested_objects(&self) -> Vec<&Object> {
         fn list(similar: &[Named]) -> Vec<&Object> {
             similar.iter().map(|named| &named.object).collect()
         }
-        #[expect(clippy::wildcard_enum_match_arm, reason = "only these tell of anything")]
+        #[expect(clippy::wildcard_enum_match_arm, reason = "other variants name no objects")]
         match self {
             Self::RelationUnknown { similar, .. } => list(similar),
             Self::RoutineAmbiguous { signatures } => list(signatures),
@@ -301,10 +301,10 @@ impl RestError {
         }
     }
 
-    /// Keeps of that what is shown.
-    pub(crate) fn tell_only(&mut self, is_shown: impl Fn(&Object) -> bool) {
+    /// Removes the objects for which `is_shown` is false.
+    pub(crate) fn retain_objects(&mut self, is_shown: impl Fn(&Object) -> bool) {
         let keep = |similar: &mut Vec<Named>| similar.retain(|named| is_shown(&named.object));
-        #[expect(clippy::wildcard_enum_match_arm, reason = "as above")]
+        #[expect(clippy::wildcard_enum_match_arm, reason = "other variants name no objects")]
         match self {
             Self::RelationUnknown { similar, .. } => keep(similar),
             Self::RoutineAmbiguous { signatures } => keep(signatures),

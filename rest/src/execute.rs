@@ -1,4 +1,4 @@
-//! Running statements: one transaction, one flush, and the checks that must come before COMMIT (rest.md §3.16).
+//! Runs statements in one transaction and one flush, with the checks that must precede COMMIT (rest.md §3.16).
 
 mod answer;
 mod root;
@@ -25,7 +25,7 @@ use crate::request::ApiRequest;
 use crate::rights::Catalog;
 use crate::statement::{self, Form, Statements};
 
-/// What a plan is executed with.
+/// Everything needed to execute a plan.
 pub(crate) struct ExecuteContext<'a> {
     pub(crate) snapshot: &'a Arc<Snapshot>,
     pub(crate) sessions: &'a Sessions,
@@ -33,10 +33,10 @@ pub(crate) struct ExecuteContext<'a> {
     pub(crate) api: &'a ApiRequest,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) deadline: Instant,
-    /// Whose share of connections and of long work the request takes.
+    /// Identity charged for connections and long work.
     pub(crate) identity: Identity,
     pub(crate) cpu: ClientCpu<'a>,
-    /// For the document at the root.
+    /// Permits for the root document.
     pub(crate) documents: ClientCpu<'a>,
 }
 
@@ -46,14 +46,14 @@ impl<'a> ExecuteContext<'a> {
     }
 }
 
-/// Executes a plan. `None` when PostgreSQL has to write the rows or to read the body: nothing was changed, and the request
-/// is to be prepared anew for that.
+/// Executes a plan. Returns `None` if PostgreSQL has to serialise the rows or decode the body instead: nothing was
+/// changed, and the request must be prepared again for that.
 pub(crate) async fn run(
     context: &ExecuteContext<'_>,
     plan: &Plan,
     statements: Option<Statements>,
 ) -> Result<Option<Answer>, RestError> {
-    let statements = || statements.ok_or(RestError::Internal("a plan without statements"));
+    let statements = || statements.ok_or(RestError::Internal("plan without statements"));
     match plan {
         Plan::Info { .. } => Ok(Some(Answer::default())),
         Plan::Root => root::root(context).await.map(Some),
@@ -74,8 +74,8 @@ async fn read(
     let estimates = statements.estimates.len();
     let mut answers = transact(context, &plan.common, statements, None).await?;
     let rest = answers.split_off(answers.len().saturating_sub(estimates));
-    let Some(mut answer) = answer::of(answers, form, is_explained, context).await? else {
-        context.snapshot.deliver_no_more_rows();
+    let Some(mut answer) = answer::from_results(answers, form, is_explained, context).await? else {
+        context.snapshot.disable_row_delivery();
         return Ok(None);
     };
     let own_rows = || rest.get(1)?.first()?.number(0);
@@ -84,15 +84,15 @@ async fn read(
         Some(Count::Planned) => estimate(),
         Some(Count::Estimated) => match (answer.total, plan.max_rows.and_then(|cap| i64::try_from(cap).ok()))
         {
-            // Not more than the cap: the count is exact.
+            // The count did not reach the cap, so it is exact.
             (Some(exact), Some(cap)) if exact <= cap => Some(exact),
             (exact, _) => exact.max(estimate()),
         },
         Some(Count::Exact) | None => answer.total,
     };
-    if plan.cut_at.is_some() && statement::total_tells_cut(plan) {
+    if plan.row_cap.is_some() && statement::total_reveals_truncation(plan) {
         let end = i64::try_from(plan.read.range.offset).unwrap_or(i64::MAX).saturating_add(answer.page);
-        answer.is_cut = answer.page > 0 && answer.total.is_some_and(|total| total > end);
+        answer.is_truncated = answer.page > 0 && answer.total.is_some_and(|total| total > end);
     }
     if !is_explained && plan.format.is_singular() && answer.page != 1 {
         return Err(RestError::NotSingular(answer.page));
@@ -100,7 +100,7 @@ async fn read(
     Ok(Some(answer))
 }
 
-/// Writes to a relation. What must not be committed is found out before COMMIT.
+/// Writes to a relation. Results that must not be committed are detected before COMMIT.
 async fn write(
     context: &ExecuteContext<'_>,
     plan: &WritePlan,
@@ -112,9 +112,9 @@ async fn write(
         at_most: plan.common.max_affected,
     };
     let is_explained = plan.format.explain.is_some();
-    match checked(context, &plan.common, statements, check, is_explained).await {
-        // PostgreSQL refuses a value among the parameters before it looks at rights, and where no row is met. It has done
-        // nothing yet: let it read the JSON and say what is wrong.
+    match run_checked(context, &plan.common, statements, check, is_explained).await {
+        // PostgreSQL rejects an invalid parameter value before it checks privileges, even if no row matches. It has
+        // changed nothing yet: let it decode the JSON body and report the proper error.
         Err(RestError::Session(SessionError::Postgres(error)))
             if plan.has_values() && !error.has_run && error.is_class(DATA_EXCEPTION) =>
         {
@@ -124,7 +124,7 @@ async fn write(
     }
 }
 
-/// Errors of values.
+/// SQLSTATE class of data exceptions.
 const DATA_EXCEPTION: &str = "22";
 
 /// Calls a function.
@@ -140,16 +140,16 @@ async fn call(
         put: false,
         at_most: plan.common.max_affected,
     };
-    let Some(mut answer) = checked(context, &plan.common, statements, check, is_explained).await? else {
-        context.snapshot.deliver_no_more_rows();
+    let Some(mut answer) = run_checked(context, &plan.common, statements, check, is_explained).await? else {
+        context.snapshot.disable_row_delivery();
         return Ok(None);
     };
-    answer.is_cut = returns_many && is_full(context, &answer);
+    answer.is_truncated = returns_many && is_full(context, &answer);
     Ok(Some(answer))
 }
 
-/// Whether a function's rows are as many as max-rows allows, and more were wanted. More is not known: it cannot be called
-/// twice.
+/// Whether a function returned as many rows as max-rows allows and more were requested. Whether more exist is
+/// unknown, because the function cannot be called twice.
 fn is_full(context: &ExecuteContext<'_>, answer: &Answer) -> bool {
     let Some(cap) = context.snapshot.config.max_rows else { return false };
     let is_capped = context.api.range.limit.is_none_or(|limit| limit > cap.into());
@@ -159,8 +159,8 @@ fn is_full(context: &ExecuteContext<'_>, answer: &Answer) -> bool {
         && answer.page > 0
 }
 
-/// Runs statements, with a check of how many rows they give: before COMMIT where there is something to undo.
-async fn checked(
+/// Runs statements and checks the number of rows: before COMMIT if there is something to roll back.
+async fn run_checked(
     context: &ExecuteContext<'_>,
     common: &Common,
     statements: Statements,
@@ -168,18 +168,18 @@ async fn checked(
     is_explained: bool,
 ) -> Result<Option<Answer>, RestError> {
     let is_needed = !is_explained && check.is_needed();
-    // A read-only transaction has nothing to undo: no need to hold COMMIT back.
+    // A read-only transaction has nothing to roll back, so COMMIT need not wait.
     let before_commit = (is_needed && common.access == Access::ReadWrite).then_some(check);
     let form = statements.form;
     let answers = transact(context, common, statements, before_commit).await?;
-    let answer = answer::of(answers, form, is_explained, context).await?;
+    let answer = answer::from_results(answers, form, is_explained, context).await?;
     if let (true, Some(answer)) = (is_needed, &answer) {
-        check.judge(answer.page)?;
+        check.verify(answer.page)?;
     }
     Ok(answer)
 }
 
-/// How many rows there may be.
+/// Limits on the number of rows.
 #[derive(Debug, Clone, Copy)]
 struct RowCheck {
     singular: bool,
@@ -192,7 +192,7 @@ impl RowCheck {
         self.singular || self.put || self.at_most.is_some()
     }
 
-    fn judge(self, rows: i64) -> Result<(), RestError> {
+    fn verify(self, rows: i64) -> Result<(), RestError> {
         if self.put && rows != 1 {
             return Err(RestError::PutPayload);
         }
@@ -208,10 +208,10 @@ impl RowCheck {
     }
 }
 
-/// Runs the statements of a plan in one transaction, with what the configuration puts around them.
+/// Runs the statements of a plan in one transaction, together with the steps that the configuration requires.
 ///
-/// The answers are those of the main statement, of the response's settings where it answers with rows, and of the
-/// estimate, if there is one.
+/// Returns the results of the main statement, of the response settings if it returns rows, and of the estimates, if
+/// any.
 async fn transact(
     context: &ExecuteContext<'_>,
     common: &Common,
@@ -224,7 +224,7 @@ async fn transact(
     if let Some(function) = &context.snapshot.config.pre_request {
         steps.push(function.call());
     }
-    // `log-query`: the text, never the values.
+    // Logs the text for `log-query`, never the values.
     tracing::debug!(target: "basalt::query", "{}", statements.main.text);
     steps.push(statements.main);
     if matches!(statements.form, Form::Rows { .. }) {
@@ -233,19 +233,19 @@ async fn transact(
     steps.extend(statements.estimates);
     let wanted = steps.len() - before;
     if rollback && check.is_none() {
-        // Deferred constraints would otherwise never be looked at.
+        // Without this, deferred constraints would never be checked.
         steps.push(Statement { text: Arc::from("SET CONSTRAINTS ALL IMMEDIATE"), params: Vec::new() });
     }
     let scope = scope::scope(context, common);
     let mut answers = if let Some(check) = check {
-        // The number of rows is told before deferred constraints are.
+        // A wrong number of rows is reported before violations of deferred constraints.
         let kept = if rollback { End::RollbackChecked } else { End::Commit };
-        let judge = move |answers: &[Vec<Row>]| {
+        let verify = move |answers: &[Vec<Row>]| {
             let rows = answers.get(before).and_then(|rows| rows.first());
             let rows = rows.and_then(|row| row.number(statement::PAGE));
-            if rows.is_some_and(|rows| check.judge(rows).is_ok()) { kept } else { End::Rollback }
+            if rows.is_some_and(|rows| check.verify(rows).is_ok()) { kept } else { End::Rollback }
         };
-        context.sessions.run_checked(scope, steps, judge).await?
+        context.sessions.run_checked(scope, steps, verify).await?
     } else if rollback {
         context.sessions.run_rolled_back(scope, steps).await?
     } else {

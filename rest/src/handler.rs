@@ -1,4 +1,4 @@
-//! One request: authenticate, receive, prepare (parse, plan, render), execute, respond.
+//! Handles one request: authenticate, receive, prepare (parse, plan, render), execute, respond.
 
 use std::sync::Arc;
 
@@ -25,19 +25,19 @@ use crate::response::{self, Timing};
 use crate::rights;
 use crate::shape::Prepared;
 
-/// What every request needs.
+/// State shared by all requests.
 pub(crate) struct State {
     pub(crate) handle: RestHandle,
     pub(crate) sessions: Sessions,
     pub(crate) clock: Clock,
-    /// For work that takes long: as much at a time as there are cores.
+    /// Permits for long work, one per core.
     pub(crate) cpu: CpuPermits,
-    /// Documents of the root are made one at a time: of a large schema one is tens of megabytes while it is made, and
-    /// takes as long as hundreds of requests.
+    /// Permit for the root document. Documents are built one at a time: for a large schema one takes tens of
+    /// megabytes, and as much time as hundreds of requests.
     pub(crate) documents: CpuPermits,
 }
 
-/// Answers a request; every way out has the contract's shape.
+/// Handles a request; every error has the format of the contract.
 pub(crate) async fn handle(Extract(state): Extract<Arc<State>>, request: Request<Body>) -> Response {
     let view = state.handle.view().await;
     let config = view.config();
@@ -52,11 +52,11 @@ pub(crate) async fn handle(Extract(state): Extract<Arc<State>>, request: Request
         let empty = http::HeaderValue::from_static("");
         (name.clone(), request.headers().get(name).cloned().unwrap_or(empty))
     });
-    let mut response = match answer(&state, &view, request, &mut context, &mut timing).await {
+    let mut response = match run(&state, &view, request, &mut context, &mut timing).await {
         Ok(response) => response,
         Err(error) => {
             let wire = error.wire(context);
-            log(&error, &wire);
+            log_error(&error, &wire);
             wire.into_response(context)
         }
     };
@@ -67,8 +67,8 @@ pub(crate) async fn handle(Extract(state): Extract<Arc<State>>, request: Request
     response
 }
 
-/// Server faults go to the log; what a statement of the database's own makes of a request is between the two.
-fn log(error: &RestError, wire: &ErrorResponse) {
+/// Logs server errors at `error` or `warn`; failures caused by the database's own statements at `info`.
+fn log_error(error: &RestError, wire: &ErrorResponse) {
     let (code, status) = (wire.code.as_str(), wire.status.as_u16());
     let is_outage = matches!(
         error,
@@ -89,7 +89,7 @@ fn log(error: &RestError, wire: &ErrorResponse) {
     }
 }
 
-async fn answer(
+async fn run(
     state: &State,
     view: &View,
     request: Request<Body>,
@@ -110,8 +110,8 @@ async fn answer(
     let catalog = rights::Catalog { sessions: &state.sessions, identity, deadline: request.deadline };
     let redact_unknown_names = |error| rights::redact_unknown_names(catalog, &caller.role, error);
     let mut json = JsonBy::Server;
-    // Each round prepares the request anew, and there are three at most: one under the schema cache that is there, one
-    // under a newer one, one that leaves JSON to PostgreSQL.
+    // Each round prepares the request again. There are at most three: with the current schema cache, with a newer
+    // one, and with PostgreSQL doing the JSON conversion.
     loop {
         let mut prepared = match prepare(&request, &snapshot, json, cpu, timing).await {
             Err(error) if may_be_stale && error.may_be_stale() => {
@@ -125,8 +125,9 @@ async fn answer(
             Err(error) => return Err(redact_unknown_names(error).await),
             Ok(prepared) => prepared,
         };
-        if !prepared.hold_values(&request) {
-            // There is no memory for the values of a body beside it. Those of a write PostgreSQL can read itself.
+        if !prepared.charge_values(&request) {
+            // There is not enough memory for the decoded values in addition to the body. For a write, PostgreSQL can
+            // decode the body itself.
             let Plan::Write(_) = &prepared.plan else { return Err(RestError::Busy) };
             json = JsonBy::Postgres;
             continue;
@@ -153,13 +154,15 @@ async fn answer(
                 return Ok(response);
             }
             Ok(None) if json == JsonBy::Server => json = JsonBy::Postgres,
-            Ok(None) => return Err(RestError::Internal("one row that cannot be written")),
+            Ok(None) => {
+                return Err(RestError::Internal("PostgreSQL returned a row that cannot be serialised"));
+            }
             Err(error) => return Err(rights::explain(&scope, error).await),
         }
     }
 }
 
-/// Waits for the body, within the request's deadline.
+/// Receives the body, within the request's deadline.
 async fn receive(request: Request<Body>, config: &RestConfig) -> Result<Received, RestError> {
     let (head, body) = request.into_parts();
     let body = read_body(body, head.extensions.get::<BodyLease>()).await.map_err(|error| match error {

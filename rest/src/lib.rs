@@ -42,11 +42,11 @@ pub use reload::RestHandle;
 
 /// Builds the service and starts loading its schema cache.
 ///
-/// The handler answers as the service's router does. The gateway calls it directly, because a router with one route costs
-/// two clones of boxed services and a boxed future for each.
+/// The returned handler is equivalent to the service's router. The gateway calls it directly: a router with a single
+/// route costs two clones of boxed services and a boxed future per request.
 ///
-/// `events` brings notifications of `rest.channel`; the task that follows them ends with `shutdown`. It and all others
-/// that the service starts belong to `tracker`. Requests that come before the first load wait for it.
+/// `events` carries notifications on `rest.channel`; the task that receives them stops with `shutdown`. All tasks of
+/// the service run on `tracker`. Requests that arrive before the first load wait for it.
 pub fn service(
     config: RestConfig,
     sessions: Sessions,

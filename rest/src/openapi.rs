@@ -1,7 +1,7 @@
-//! The OpenAPI 2.0 document of the root (rest.md §3.14). Pure: what the caller may use comes in as [`Accessible`].
+//! OpenAPI 2.0 document of the root (rest.md §3.14). Pure: the caller's privileges are passed in as [`Accessible`].
 //!
-//! Names and formats are PostgREST's, because code generators read them. Here are the frame and the shared parameters;
-//! `paths` has what can be done, `definitions` with what, `types` the words for SQL types.
+//! Names and formats are those of PostgREST, because code generators depend on them. This module builds the frame and
+//! the shared parameters; `paths` describes operations, `definitions` relations, and `types` maps SQL types.
 
 mod definitions;
 mod paths;
@@ -16,30 +16,30 @@ use crate::config::RestConfig;
 use crate::schema_cache::routines::Routine;
 use crate::schema_cache::{Relation, SchemaCache};
 
-/// What the requesting role may use; `None` shows everything.
+/// Objects that the requesting role may access; `None` shows everything.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 pub struct Accessible {
-    /// Relations.
+    /// Names of relations.
     pub relations: HashSet<String>,
-    /// Functions.
+    /// Names of functions.
     pub routines: HashSet<String>,
 }
 
-/// Where the API is, as the document says it.
+/// Address of the API as shown in the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// `http` or `https`
     pub scheme: String,
     /// Host and port.
     pub host: String,
-    /// Path of the root.
+    /// Base path.
     pub base_path: String,
 }
 
 impl Server {
-    /// From the configured address, else from the request's `Host`.
+    /// Address from the configuration, or else from the request's `Host`.
     #[must_use]
-    pub fn of(config: &RestConfig, host: Option<&str>) -> Self {
+    pub fn from_config(config: &RestConfig, host: Option<&str>) -> Self {
         let uri = config.openapi_server_proxy_uri.as_deref().and_then(|uri| uri.parse::<http::Uri>().ok());
         let configured = uri.as_ref().and_then(|uri| Some((uri, uri.host()?)));
         match configured {
@@ -68,7 +68,7 @@ const MEDIA: [&str; 4] = [
     "text/csv",
 ];
 
-/// The document of a schema.
+/// Builds the document of a schema.
 #[must_use]
 pub fn document(
     schema: &str,
@@ -82,7 +82,7 @@ pub fn document(
     let mut relations: Vec<&Relation> = cache.relations_in(schema).filter(|r| may_read(&r.name)).collect();
     relations.sort_by(|a, b| a.name.cmp(&b.name));
     let routines = documented(cache.routines_in(schema).filter(|r| may_call(&r.name.name)));
-    // What the role may use is asked under its search path, and types are named as that shows them.
+    // Privileges are queried under the role's search path, and types are named as that path shows them.
     let search_path: Vec<&str> = match accessible {
         Some(_) => {
             std::iter::once(schema).chain(config.extra_search_path.iter().map(String::as_str)).collect()
@@ -95,12 +95,12 @@ pub fn document(
     let mut definitions = Map::new();
     let mut parameters = shared_parameters();
     for relation in &relations {
-        paths.insert(format!("/{}", relation.name), paths::of_relation(relation));
-        definitions.insert(relation.name.to_string(), definitions::of(relation, cache));
+        paths.insert(format!("/{}", relation.name), paths::for_relation(relation));
+        definitions.insert(relation.name.to_string(), definitions::for_relation(relation, cache));
         relation_parameters(relation, &mut parameters);
     }
     for (name, routine) in routines {
-        paths.insert(format!("/rpc/{name}"), paths::of_routine(routine, &search_path));
+        paths.insert(format!("/rpc/{name}"), paths::for_routine(routine, &search_path));
     }
     let (title, description) = match cache.schema_comment(schema) {
         Some(comment) => {
@@ -142,23 +142,23 @@ pub fn document(
     document
 }
 
-/// Version of the protocol we speak; command line tools read it.
+/// PostgREST version that the API implements; command line tools read it.
 const VERSION: &str = "17";
 
-/// A path has room for one function: of overloads it is the one with the most parameters.
+/// Chooses the function for each path: of several overloads, the one with the most parameters.
 fn documented<'c>(routines: impl Iterator<Item = &'c Routine>) -> BTreeMap<&'c str, &'c Routine> {
     let mut chosen: BTreeMap<&str, &Routine> = BTreeMap::new();
     for routine in routines {
         let slot = chosen.entry(&routine.name.name).or_insert(routine);
-        if fullness(slot, routine) == Ordering::Less {
+        if compare_overloads(slot, routine) == Ordering::Less {
             *slot = routine;
         }
     }
     chosen
 }
 
-/// By the number of parameters; else in an order that does not depend on the catalog's.
-fn fullness(a: &Routine, b: &Routine) -> Ordering {
+/// Orders by number of parameters, then by criteria that do not depend on the catalog's order.
+fn compare_overloads(a: &Routine, b: &Routine) -> Ordering {
     let params = |routine: &Routine| -> Vec<(String, String)> {
         routine.params.iter().map(|param| (param.name.clone(), param.type_name.clone())).collect()
     };
@@ -183,7 +183,7 @@ fn relation_parameters(relation: &Relation, parameters: &mut Map<String, Value>)
         }),
     );
     for column in &relation.columns {
-        // No format: the value of a filter begins with an operator, whatever the column's type is.
+        // Has no format: a filter value begins with an operator, whatever the column's type.
         let mut parameter = json!({"name": column.name, "required": false, "in": "query", "type": "string"});
         if let (Value::Object(parameter), Some(comment)) = (&mut parameter, &column.comment) {
             parameter.insert("description".to_owned(), json!(comment));

@@ -1,8 +1,8 @@
-//! The grammar of query strings and headers (rest.md §3.2–§3.6, §3.11, §3.12).
+//! Grammar of query strings and headers (rest.md §3.2–§3.6, §3.11, §3.12).
 //!
-//! Each part has its own module; this one holds what they share: fields, their printing and the parse error.
-//! Parsers turn text into types and judge nothing else: whether a column or an embed exists is the plan's question.
-//! Every type prints back (`Display`) as text that parses to the same value; property tests hold that.
+//! Each part has its own module; this one defines what they share: fields, their printing and the parse error.
+//! Parsers only turn text into types; whether a column or embed exists is checked by the plan. Every type prints
+//! (`Display`) as text that parses to the same value; property tests verify that.
 
 pub mod columns;
 mod cursor;
@@ -21,7 +21,7 @@ use std::fmt;
 use cursor::is_ident_char;
 pub(crate) use cursor::{Cursor, Failure, Parsed};
 
-/// Which parameter could not be read; the words are part of the PGRST100 message.
+/// Parameter that could not be parsed; its description is part of the PGRST100 message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parameter {
     /// `select=`.
@@ -43,7 +43,7 @@ pub enum Parameter {
 }
 
 impl Parameter {
-    const fn words(self) -> &'static str {
+    const fn description(self) -> &'static str {
         match self {
             Self::Select => "select parameter",
             Self::Filter => "filter",
@@ -57,20 +57,20 @@ impl Parameter {
     }
 }
 
-/// Text that does not follow the grammar (PGRST100).
+/// Malformed text (PGRST100).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// The parameter it was in.
+    /// Parameter that contains the error.
     pub parameter: Parameter,
-    /// The whole text that was read.
+    /// Complete text of the parameter.
     pub input: String,
-    /// One-based line of the trouble: values may hold line breaks.
+    /// One-based line of the error; values may contain line breaks.
     pub line: usize,
-    /// One-based character position of the trouble in its line.
+    /// One-based character position within the line.
     pub column: usize,
-    /// What stood there; `None` at the end of the input.
+    /// Unexpected character; `None` at the end of the input.
     pub found: Option<char>,
-    /// What could have stood there.
+    /// Description of what was expected.
     pub expecting: Cow<'static, str>,
 }
 
@@ -95,7 +95,7 @@ impl ParseError {
     pub fn message(&self) -> String {
         format!(
             "\"failed to parse {} ({})\" (line {}, column {})",
-            self.parameter.words(),
+            self.parameter.description(),
             self.input,
             self.line,
             self.column
@@ -106,7 +106,7 @@ impl ParseError {
     #[must_use]
     pub fn details(&self) -> String {
         match self.found {
-            // Parsec quotes what it met in place of the end in this way.
+            // Parsec quotes the unexpected character this way when it expected the end.
             Some(found) if self.expecting.ends_with("end of input") => {
                 format!("unexpected {found:?} expecting {}", self.expecting)
             }
@@ -124,12 +124,12 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// A column, possibly with a path into its JSON value.
+/// A column, with an optional path into its JSON value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Field {
-    /// Column, computed column, or (in some places) embed.
+    /// Name of a column, computed column or, where the grammar allows it, embed.
     pub name: String,
-    /// Steps into the value.
+    /// Path into the value.
     pub path: Vec<JsonStep>,
 }
 
@@ -140,7 +140,7 @@ impl Field {
         Self { name: name.into(), path: Vec::new() }
     }
 
-    /// The key a JSON path is shown under: its last key, where a trailing index shows the key before it, or the column.
+    /// Output key of the field: the last object key of the path, or the column name.
     #[must_use]
     pub fn output_name(&self) -> &str {
         match self.path.as_slice() {
@@ -158,7 +158,7 @@ impl Field {
     }
 }
 
-/// `->` keeps JSON, `->>` makes text.
+/// Arrow operator: `->` returns JSON, `->>` text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Arrow {
     /// `->`
@@ -168,7 +168,7 @@ pub enum Arrow {
 }
 
 impl Arrow {
-    /// The operator.
+    /// SQL operator.
     #[must_use]
     pub const fn as_sql(self) -> &'static str {
         match self {
@@ -178,21 +178,21 @@ impl Arrow {
     }
 }
 
-/// One step into a JSON value.
+/// One step of a JSON path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct JsonStep {
-    /// What comes out.
+    /// Whether the step returns JSON or text.
     pub arrow: Arrow,
-    /// Where to step.
+    /// Object key or array index.
     pub operand: JsonOperand,
 }
 
-/// Where a step leads.
+/// Operand of a JSON path step.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum JsonOperand {
     /// Object key.
     Key(String),
-    /// Array position, an optional `-` and digits.
+    /// Array index: an optional `-` and digits.
     Index(String),
 }
 
@@ -210,7 +210,7 @@ impl fmt::Display for Field {
     }
 }
 
-/// Prints a name so that it reads back as itself.
+/// Prints a name so that it parses back to itself.
 pub(crate) struct Name<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Name<'_> {
@@ -220,7 +220,7 @@ impl fmt::Display for Name<'_> {
     }
 }
 
-/// `"…"` with `\` before quotes and backslashes.
+/// Writes `"…"` with quotes and backslashes escaped by `\`.
 pub(crate) fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     use fmt::Write;
     f.write_char('"')?;
@@ -233,7 +233,7 @@ pub(crate) fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Resul
     f.write_char('"')
 }
 
-/// Items with `separator` between them.
+/// Writes items separated by `separator`.
 pub(crate) fn write_joined<T: fmt::Display>(
     f: &mut fmt::Formatter<'_>,
     items: &[T],

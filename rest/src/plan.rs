@@ -1,11 +1,11 @@
-//! What to do: an [`ApiRequest`] checked against the schema cache. Pure: no I/O, no clock.
+//! Plans: an [`ApiRequest`] validated against the schema cache. Pure: no I/O, no clock.
 //!
-//! The types here say what the API can do. [`read`] builds trees of embeds, [`mutate`] writes, [`call`] functions,
-//! [`media`] the form of the body. The statement module turns a plan into SQL and cannot fail; what can be wrong
-//! with a request is found here, in the order of rest.md §1.2.
+//! The types here define what the API can do. [`read`] builds trees of embeds, [`mutate`] plans writes, [`call`]
+//! function calls, and [`media`] the format of the body. The statement module turns a plan into SQL and cannot fail:
+//! every invalid request is rejected here, in the order of rest.md §1.2.
 //!
-//! Writes and calls read too. Their rows arrive in a CTE, and a [`ReadPlan`] over it ([`Source::Returned`])
-//! selects, embeds and orders them like a relation.
+//! Writes and calls also read. Their rows arrive in a CTE, and a [`ReadPlan`] over it ([`Source::Returned`]) selects,
+//! embeds and orders them like those of a relation.
 
 pub mod call;
 mod condition;
@@ -36,26 +36,26 @@ pub use delivery::Delivery;
 pub use media::BodyFormat;
 pub use mutate::WritePlan;
 
-/// What a request comes to.
+/// The plan of a request.
 #[derive(Debug, Clone)]
 pub enum Plan {
     /// GET and HEAD of a relation.
     Read(Box<TablePlan>),
-    /// POST, PUT, PATCH, DELETE.
+    /// POST, PUT, PATCH and DELETE on a relation.
     Write(Box<WritePlan>),
-    /// `/rpc/…`
+    /// Function call.
     Call(Box<CallPlan>),
     /// The OpenAPI document.
     Root,
-    /// OPTIONS: the methods that work.
+    /// OPTIONS: lists the supported methods.
     Info {
-        /// The `Allow` header.
+        /// Value of the `Allow` header.
         allow: String,
     },
 }
 
 impl Plan {
-    /// Has PostgreSQL write the rows as JSON.
+    /// Makes PostgreSQL serialise the rows as JSON.
     pub fn deliver_value(&mut self) {
         match self {
             Self::Read(read) => read.delivery = Delivery::Value,
@@ -64,7 +64,7 @@ impl Plan {
         }
     }
 
-    /// Whether parameters of the statement are made of the body, and not slices of it.
+    /// Whether the statement's parameters are decoded from the body rather than slices of it.
     #[must_use]
     pub fn has_values(&self) -> bool {
         match self {
@@ -75,111 +75,111 @@ impl Plan {
     }
 }
 
-/// Everything a plan decides besides its statement.
+/// The parts that plans of every kind have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Common {
-    /// Read only or read write.
+    /// Access mode of the transaction.
     pub access: Access,
-    /// Isolation a function asks for; the role's applies otherwise.
+    /// Isolation level declared by a function; otherwise the role's applies.
     pub isolation: Option<Isolation>,
-    /// Settings a function asks for.
+    /// Settings declared by a function.
     pub settings: Vec<(String, String)>,
-    /// `Preference-Applied`, in its order.
+    /// Entries of `Preference-Applied`, in order.
     pub applied: Vec<String>,
-    /// Embeds addressed by their target's name although they have an alias: (target, alias).
+    /// Aliased embeds that the request addressed by their target: (target, alias).
     pub legacy_names: Vec<(String, String)>,
-    /// Rows of other relations are embedded, and may be many more than those of the answer.
+    /// Whether rows of other relations are embedded, which may be far more than the rows of the result.
     pub embeds: bool,
-    /// Rows counted, and how.
+    /// Requested kind of count.
     pub count: Option<Count>,
-    /// More affected rows than this are an error.
+    /// Maximum number of affected rows.
     pub max_affected: Option<u64>,
-    /// How the transaction ends, if the caller may choose and did.
+    /// Whether to roll the transaction back, if the caller may choose and did.
     pub rollback: Option<bool>,
 }
 
-/// Read of a relation.
+/// Plan of a GET or HEAD on a relation.
 #[derive(Debug, Clone)]
 pub struct TablePlan {
-    /// What every plan has.
+    /// Parts shared by all plans.
     pub common: Common,
-    /// The tree.
+    /// Root of the tree of reads.
     pub read: ReadPlan,
-    /// The body.
+    /// Format of the body.
     pub format: BodyFormat,
-    /// HEAD: count, but build no body.
+    /// HEAD: count rows, but build no body.
     pub head: bool,
-    /// Cap of estimated counts.
+    /// Upper bound for estimated counts (`rest.max_rows`).
     pub max_rows: Option<u64>,
-    /// Max-rows, where it and not the caller limits the page.
-    pub cut_at: Option<u64>,
-    /// How the rows reach us.
+    /// `rest.max_rows`, if it rather than the caller limits the page.
+    pub row_cap: Option<u64>,
+    /// How rows are returned from PostgreSQL.
     pub delivery: Delivery,
 }
 
 /// One level of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadPlan {
-    /// Where rows come from.
+    /// Source of the rows.
     pub source: Source,
-    /// What is shown, in order.
+    /// Output columns, in order.
     pub outputs: Vec<Output>,
-    /// What rows must fulfil.
+    /// Conditions that rows must satisfy, joined by AND.
     pub conditions: Vec<Condition>,
-    /// How they are sorted.
+    /// Sort order.
     pub order: Vec<OrderBy>,
-    /// Which of them are wanted.
+    /// Limit and offset.
     pub range: RowRange,
-    /// What hangs off them.
+    /// Embeds of this level.
     pub embeds: Vec<EmbedPlan>,
 }
 
 impl ReadPlan {
-    /// Whether rows are grouped: some output is an aggregate.
+    /// Whether rows are grouped, because some output is an aggregate.
     #[must_use]
     pub fn is_grouped(&self) -> bool {
         self.outputs.iter().any(|output| output.aggregate.is_some())
     }
 }
 
-/// Where the rows of a level come from.
+/// Source of a level's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// A relation under its own name: the root of a read.
+    /// A relation under its own name, at the root of a read.
     Relation(QualifiedName),
-    /// A relation under an alias: an embed.
+    /// A relation under an alias, in an embed.
     Aliased {
-        /// The relation.
+        /// Relation name.
         relation: QualifiedName,
-        /// Its name in the statement.
+        /// Alias in the statement.
         alias: String,
     },
-    /// Rows of a function over the parent's row: a computed relationship.
+    /// Rows returned by a function of the parent row: a computed relationship.
     Computed {
-        /// The function.
+        /// Function name.
         function: QualifiedName,
-        /// Its name in the statement.
+        /// Alias in the statement.
         alias: String,
-        /// The parent's relation, whose row type it takes.
+        /// The parent's relation, whose row type the function takes.
         origin: QualifiedName,
     },
-    /// Rows that a write or a call returned, in the CTE `pgrst_source`.
+    /// Rows returned by a write or a call, in the CTE `pgrst_source`.
     Returned,
 }
 
 /// One output column of a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// Its value.
+    /// Value of the column.
     pub value: Value,
-    /// An aggregate over it, and the type of the result.
+    /// Aggregate over the value, and the type that its result is cast to.
     pub aggregate: Option<(Aggregate, Option<CastType>)>,
-    /// Its key, where that is not the column's name.
+    /// Output key, if it differs from the column name.
     pub name: Option<String>,
 }
 
 impl Output {
-    /// The key under which it is shown, where the plan knows it: `*` has many.
+    /// The output key, if the plan knows it; `*` has many.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.name.as_deref().or(match &self.value {
@@ -189,7 +189,7 @@ impl Output {
         })
     }
 
-    /// It is a column as it is, under its own name.
+    /// Whether the output is an unmodified column under its own name.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.aggregate.is_none()
@@ -201,157 +201,157 @@ impl Output {
     }
 }
 
-/// A value that a level can show.
+/// A value that a level can output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// All columns; with `count` as aggregate, all rows.
+    /// All columns; with the aggregate `count`, all rows.
     Star,
-    /// A constant that stands for the row, so that a parent can count it.
+    /// A constant that represents the row, so that a parent can count it.
     Presence,
-    /// A column.
+    /// A column or computed column.
     Column {
-        /// Which.
+        /// Column name and path.
         column: ColumnRef,
-        /// Type it is cast to.
+        /// Type that the value is cast to.
         cast: Option<CastType>,
-        /// Function that shows a domain as JSON.
+        /// Function that converts a domain to JSON.
         representation: Option<QualifiedName>,
     },
-    /// The object or array of an embed, by its position.
+    /// The object or array of an embed, by the embed's index.
     Embed(usize),
     /// A column lifted out of a spread embed.
     Lifted {
-        /// Position of the embed.
+        /// Index of the embed.
         embed: usize,
-        /// Column of its lateral query.
+        /// Column in the lateral query of the embed.
         column: String,
     },
 }
 
-/// A column of a level, possibly with a path into its value.
+/// A column of a level, with an optional path into its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnRef {
     /// Column or computed column.
     pub name: String,
-    /// Steps into it.
+    /// Path into the value.
     pub path: Vec<JsonStep>,
-    /// It is no JSON yet: `to_jsonb` before the steps.
+    /// The column is not JSON; wrap it in `to_jsonb` before applying the path.
     pub to_jsonb: bool,
 }
 
-/// What a row must fulfil.
+/// A condition on rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// A test of a column.
+    /// Comparison of a column.
     Test {
-        /// The column.
+        /// Column to compare.
         column: ColumnRef,
-        /// `not.`
+        /// Whether `not.` negates the comparison.
         negated: bool,
-        /// Operator and value.
+        /// Operator and operand.
         operation: Operation,
-        /// Full-text search on something that is no `tsvector`.
+        /// Whether full-text search must convert the column to `tsvector` first.
         to_tsvector: bool,
-        /// Function that reads a domain from text.
+        /// Function that parses the text of the operand as a domain.
         representation: Option<QualifiedName>,
     },
-    /// Several, held together.
+    /// Several conditions joined by a connective.
     Group {
-        /// `not.`
+        /// Whether `not.` negates the group.
         negated: bool,
         /// `and` or `or`.
         connective: Connective,
-        /// They.
+        /// Conditions in the group.
         conditions: Vec<Condition>,
     },
-    /// A row of an embed exists, or does not.
+    /// Whether an embed has a row.
     Embed {
-        /// Its position.
+        /// Index of the embed.
         embed: usize,
-        /// Which of the two.
+        /// Whether a row must exist or must not.
         exists: bool,
     },
 }
 
 impl Condition {
-    /// Whether it asks for rows of the embed at this position.
+    /// Whether the condition tests for rows of the embed at this index.
     #[must_use]
-    pub fn asks_for(&self, position: usize) -> bool {
+    pub fn tests_embed(&self, position: usize) -> bool {
         match self {
             Self::Test { .. } => false,
-            Self::Group { conditions, .. } => conditions.iter().any(|inner| inner.asks_for(position)),
+            Self::Group { conditions, .. } => conditions.iter().any(|inner| inner.tests_embed(position)),
             Self::Embed { embed, .. } => *embed == position,
         }
     }
 }
 
-/// A sort term.
+/// A sort key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderBy {
-    /// The to-one embed whose column it is; else a column of this level.
+    /// Index of the to-one embed that has the column; `None` for a column of this level.
     pub embed: Option<usize>,
-    /// The column.
+    /// Column to sort by.
     pub column: ColumnRef,
-    /// Direction.
+    /// Sort direction.
     pub direction: Option<Direction>,
-    /// Where nulls go.
+    /// Position of nulls.
     pub nulls: Option<Nulls>,
 }
 
 /// An embed of a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbedPlan {
-    /// Key of its object or array.
+    /// Output key of the object or array.
     pub name: String,
-    /// Name of its lateral query.
+    /// Alias of the lateral query.
     pub lateral: String,
-    /// Parents without a match are dropped.
+    /// Whether parents without a match are dropped.
     pub inner: bool,
-    /// What becomes of its rows.
+    /// How the embed's rows are represented.
     pub form: EmbedForm,
-    /// It shows something; otherwise it only filters.
+    /// Whether the embed is part of the output, rather than only a filter.
     pub is_shown: bool,
-    /// How its rows belong to the parent's.
+    /// How the embed's rows are joined with the parent's.
     pub link: Link,
-    /// Name of the junction in the statement.
+    /// Alias of the junction table in the statement.
     pub junction_alias: Option<String>,
-    /// Its own level.
+    /// Read of the embedded rows.
     pub read: ReadPlan,
 }
 
-/// What becomes of an embed's rows.
+/// How the rows of an embed are represented in the parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmbedForm {
-    /// One object or null.
+    /// One object, or null.
     Object,
-    /// An array.
+    /// An array of objects.
     Array,
-    /// Columns in the parent.
+    /// Columns of the parent.
     SpreadObject,
-    /// Columns of arrays in the parent.
+    /// Columns of the parent that hold arrays.
     SpreadArray,
 }
 
-/// What the rows of a write or call must hold for the read over them.
+/// Columns that a write or call must return for the read over its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Returned {
-    /// Nothing: only how many there are matters.
+    /// None: only the number of rows matters.
     Nothing,
     /// All columns.
     Star,
-    /// These.
+    /// Named columns.
     Columns {
         /// Columns and computed columns.
         names: Vec<String>,
-        /// The row itself too, as `pgrst_row`, for computed relationships.
+        /// Whether the row itself is returned as `pgrst_row`, for computed relationships.
         row: bool,
     },
 }
 
-/// Makes the plan of a request.
+/// Plans a request.
 ///
 /// # Errors
-/// What of it cannot be done: steps 9 to 16 of rest.md §1.2.
+/// The first violation found in steps 9 to 16 of rest.md §1.2.
 pub fn plan(request: &ApiRequest, config: &RestConfig, cache: &SchemaCache) -> Result<Plan, RestError> {
     match &request.action {
         Action::Relation { name, verb: RelationVerb::Read { head } } => {
@@ -364,12 +364,16 @@ pub fn plan(request: &ApiRequest, config: &RestConfig, cache: &SchemaCache) -> R
             call::plan(request, name, *verb, config, cache).map(|plan| Plan::Call(Box::new(plan)))
         }
         Action::Root { .. } => media::root(&request.accept).map(|()| Plan::Root),
-        Action::Info(resource) => Ok(Plan::Info { allow: allowed(resource, request, cache)? }),
+        Action::Info(resource) => Ok(Plan::Info { allow: allowed_methods(resource, request, cache)? }),
     }
 }
 
-/// The `Allow` header of OPTIONS (rest.md §3.13).
-fn allowed(resource: &Resource, request: &ApiRequest, cache: &SchemaCache) -> Result<String, RestError> {
+/// Value of the `Allow` header of OPTIONS (rest.md §3.13).
+fn allowed_methods(
+    resource: &Resource,
+    request: &ApiRequest,
+    cache: &SchemaCache,
+) -> Result<String, RestError> {
     let mut methods = vec!["OPTIONS"];
     match resource {
         Resource::Root => methods.extend(["GET", "HEAD"]),
@@ -393,7 +397,7 @@ fn allowed(resource: &Resource, request: &ApiRequest, cache: &SchemaCache) -> Re
     Ok(methods.join(","))
 }
 
-/// The isolation level of a setting's text; unknown text is PostgreSQL's default.
+/// Parses an isolation level; any other text means PostgreSQL's default.
 #[must_use]
 pub fn isolation(text: &str) -> Isolation {
     match text.to_ascii_lowercase().as_str() {

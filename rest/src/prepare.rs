@@ -1,4 +1,4 @@
-//! From a received request to statements: parse, plan, render. The only way into planning.
+//! Turns a received request into statements: parse, plan, render. Every plan is made here.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::error::RestError;
 use crate::plan::{self, Plan};
 use crate::reload::Snapshot;
 use crate::request::ApiRequest;
-use crate::request::payload::{Payload, Room};
+use crate::request::payload::{DecodeBudget, Payload};
 use crate::response::Timing;
 use crate::shape::{self, Prepared, ShapedRequest, Template};
 use crate::statement::Statements;
 
-/// A request whose body has arrived whole.
+/// A request whose body has been received completely.
 pub(crate) struct Received {
     pub(crate) head: Parts,
     pub(crate) body: Bytes,
@@ -25,13 +25,13 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// Counts the memory that belongs to this request.
-    fn hold(&self) -> Option<&BodyLease> {
+    /// Lease that the request's memory is charged to.
+    fn lease(&self) -> Option<&BodyLease> {
         self.head.extensions.get()
     }
 }
 
-/// Who writes rows as JSON and takes the values out of a JSON body.
+/// Which side converts rows to JSON and decodes a JSON body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JsonBy {
     /// This server, where it can.
@@ -39,7 +39,7 @@ pub(crate) enum JsonBy {
     Postgres,
 }
 
-/// Prepares a request: from the template of its shape where there is one, else by parsing, planning and rendering.
+/// Prepares a request: from the template of its shape if it is cached, or else by parsing, planning and rendering.
 pub(crate) async fn prepare(
     request: &Received,
     snapshot: &Arc<Snapshot>,
@@ -66,13 +66,13 @@ pub(crate) async fn prepare(
                 plan.deliver_value();
             }
             if let (JsonBy::Postgres, Plan::Write(write)) = (json, &mut plan) {
-                write.leave_values();
+                write.leave_decoding_to_postgres();
             }
             let (plan, statements) = render(plan, request.body.len(), cpu).await?;
             if let (Some(shaped), Some(statements)) = (shaped, &statements) {
-                keep_template(shaped, &api, statements, snapshot);
+                cache_template(shaped, &api, statements, snapshot);
             }
-            // The statements have what they need of the body.
+            // The statements contain what they need of the body.
             Prepared { api: ApiRequest { payload: None, ..api }, plan, statements }
         }
     };
@@ -80,7 +80,7 @@ pub(crate) async fn prepare(
     Ok(prepared)
 }
 
-/// Reads the request; a long body on another thread.
+/// Parses the request; a long body is parsed on another thread.
 async fn parse(
     request: &Received,
     shaped: Option<&ShapedRequest>,
@@ -89,10 +89,10 @@ async fn parse(
 ) -> Result<ApiRequest, RestError> {
     let (mut api, content_type) = ApiRequest::read_head(&snapshot.config, &request.head)?;
     api.payload = match shaped {
-        // The body was read to tell the shape.
+        // The body was already parsed to determine the shape.
         Some(shaped) => shaped.payload(),
         None => {
-            let room = Room::new(&snapshot.config, request.hold());
+            let room = DecodeBudget::new(&snapshot.config, request.lease());
             let columns = api.query.columns.as_deref();
             Payload::read_long(&api.action, &content_type, columns, request.body.clone(), room, cpu).await?
         }
@@ -100,7 +100,8 @@ async fn parse(
     Ok(api)
 }
 
-/// Renders the statements; on another thread where a value is made of all of a long body, as the digits of a `bytea`.
+/// Renders the statements; on another thread if a parameter is built from all of a long body, such as the digits of a
+/// `bytea`.
 async fn render(
     plan: Plan,
     body_bytes: usize,
@@ -114,27 +115,27 @@ async fn render(
     if is_long { cpu.run(render).await } else { Ok(render()) }
 }
 
-/// Keeps what the request has in common with others of its shape, if that shape was seen before.
-fn keep_template(shaped: ShapedRequest, api: &ApiRequest, statements: &Statements, snapshot: &Snapshot) {
+/// Caches a template for the shape of the request, if that shape was seen before.
+fn cache_template(shaped: ShapedRequest, api: &ApiRequest, statements: &Statements, snapshot: &Snapshot) {
     if snapshot.shapes.admits(&shaped.key)
-        && let Some(template) = Template::of(&shaped, api, statements, &snapshot.config, &snapshot.cache)
+        && let Some(template) = Template::new(&shaped, api, statements, &snapshot.config, &snapshot.cache)
     {
-        snapshot.shapes.keep(shaped.key, template);
+        snapshot.shapes.insert(shaped.key, template);
     }
 }
 
 impl Prepared {
-    /// Counts the parameters that were made of the body and not cut out of it, and makes them hold what the body holds,
-    /// because a write may outlive its request. False when there is no memory for both.
-    pub(crate) fn hold_values(&mut self, request: &Received) -> bool {
-        let Some(hold) = request.hold().filter(|_| self.plan.has_values()) else { return true };
+    /// Charges memory for parameters decoded from the body, and attaches the body's lease to them, because a write
+    /// may outlive its request. Returns false if there is not enough memory for both.
+    pub(crate) fn charge_values(&mut self, request: &Received) -> bool {
+        let Some(lease) = request.lease().filter(|_| self.plan.has_values()) else { return true };
         let Some(statements) = &mut self.statements else { return true };
         let params = &mut statements.main.params;
         let Some(longest) = params.iter_mut().filter_map(|param| param.0.as_mut()).max_by_key(|v| v.len())
         else {
             return true;
         };
-        *longest = hold.keep(std::mem::take(longest));
-        hold.grow(params.iter().filter_map(|param| param.0.as_ref()).map(Bytes::len).sum())
+        *longest = lease.keep(std::mem::take(longest));
+        lease.grow(params.iter().filter_map(|param| param.0.as_ref()).map(Bytes::len).sum())
     }
 }

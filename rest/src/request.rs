@@ -1,5 +1,5 @@
-//! From the wire to an [`ApiRequest`]: path, schema, method, query string, ranges and body, judged in that order
-//! (rest.md §1.2). Whether the things named exist is the plan's question.
+//! Parses an HTTP request into an [`ApiRequest`]: path, schema, method, query string, ranges and body, in that order
+//! (rest.md §1.2). Whether the named objects exist is checked by the plan.
 
 pub mod payload;
 
@@ -16,67 +16,67 @@ use crate::parse::media::MediaType;
 use crate::parse::prefer::Preferences;
 use crate::parse::query::{Arguments, Parameters, QueryParams};
 use crate::parse::range::{self, RangeError, RowRange};
-use payload::{Payload, Room};
+use payload::{DecodeBudget, Payload};
 
-/// What a request asks for, as types.
+/// A parsed request.
 #[derive(Debug, Clone)]
 pub struct ApiRequest {
-    /// What to do with what.
+    /// Operation and its target.
     pub action: Action,
-    /// Schema it is about.
+    /// Target schema.
     pub schema: String,
-    /// A profile header named it.
+    /// Whether a profile header named the schema.
     pub has_profile: bool,
-    /// The query string.
+    /// Parsed query string.
     pub query: QueryParams,
-    /// The query string in canonical form, for `Content-Location`.
+    /// Query string in canonical form, for `Content-Location`.
     pub canonical_query: String,
-    /// Rows wanted at the root: limit, offset and `Range` together.
+    /// Range of rows at the root: limit, offset and `Range` combined.
     pub range: RowRange,
-    /// The body, where one is read.
+    /// Parsed body, for operations that read one.
     pub payload: Option<Payload>,
-    /// `Prefer`.
+    /// Parsed `Prefer` header.
     pub prefer: Preferences,
-    /// `Accept`, best first.
+    /// Media types of `Accept`, most preferred first.
     pub accept: Vec<MediaType>,
-    /// Path, as `request.path` shows it: still percent-encoded.
+    /// Path as `request.path` shows it: still percent-encoded.
     pub path: String,
-    /// Method, as `request.method` shows it.
+    /// HTTP method, as `request.method` shows it.
     pub method: Method,
 }
 
-/// What to do with what.
+/// Operation and its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Something with a relation.
+    /// Operation on a relation.
     Relation {
-        /// Its name.
+        /// Relation name.
         name: String,
-        /// What.
+        /// Kind of operation.
         verb: RelationVerb,
     },
-    /// A call of a function.
+    /// Function call.
     Call {
-        /// Its name.
+        /// Function name.
         name: String,
-        /// How.
+        /// Kind of call.
         verb: CallVerb,
     },
     /// The root document.
     Root {
-        /// Without body.
+        /// HEAD: no body.
         head: bool,
     },
-    /// OPTIONS.
+    /// OPTIONS on a resource.
     Info(Resource),
 }
 
-/// What is done with a relation.
+/// Operation on a relation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RelationVerb {
     /// GET and HEAD.
     Read {
-        /// Without body.
+        /// HEAD: no body.
         head: bool,
     },
     /// POST.
@@ -89,19 +89,19 @@ pub enum RelationVerb {
     Delete,
 }
 
-/// How a function is called.
+/// Kind of function call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallVerb {
     /// GET and HEAD: read only, arguments in the query string.
     Get {
-        /// Without body.
+        /// HEAD: no body.
         head: bool,
     },
     /// POST: arguments in the body.
     Post,
 }
 
-/// What a path names.
+/// Resource named by a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resource {
     /// `/`
@@ -113,7 +113,7 @@ pub enum Resource {
 }
 
 impl Action {
-    /// HEAD: headers as for GET, no body.
+    /// Whether the method is HEAD: the headers of GET, but no body.
     #[must_use]
     pub const fn is_head(&self) -> bool {
         match self {
@@ -124,7 +124,7 @@ impl Action {
         }
     }
 
-    /// POST, PUT, PATCH and DELETE on a relation.
+    /// Whether the request is POST, PUT, PATCH or DELETE on a relation.
     #[must_use]
     pub const fn is_write(&self) -> bool {
         match self {
@@ -135,19 +135,19 @@ impl Action {
 }
 
 impl ApiRequest {
-    /// Reads a request whose body was received whole; what is made of it takes room with the [`BodyLease`] among its
-    /// extensions.
+    /// Parses a request whose body has been received completely. Memory for decoded values is charged to the
+    /// [`BodyLease`] in its extensions.
     ///
     /// # Errors
-    /// The first thing that cannot be understood, in the order of rest.md §1.2.
+    /// The first violation, in the order of rest.md §1.2.
     pub fn read(config: &RestConfig, head: &Parts, body: Bytes) -> Result<Self, RestError> {
         let (mut api, content_type) = Self::read_head(config, head)?;
-        let room = Room::new(config, head.extensions.get::<BodyLease>());
+        let room = DecodeBudget::new(config, head.extensions.get::<BodyLease>());
         api.payload = Payload::read(&api.action, &content_type, api.query.columns.as_deref(), body, room)?;
         Ok(api)
     }
 
-    /// Reads all but the body, which is judged last, and what type that has.
+    /// Parses everything but the body, which is checked last, and returns the body's media type.
     ///
     /// # Errors
     /// As [`ApiRequest::read`], up to step 7.
@@ -172,7 +172,7 @@ impl ApiRequest {
             }
         };
         let query = match action {
-            // The root takes no parameters: what a client appends is not judged.
+            // The root takes no parameters; any that a client appends are ignored.
             Action::Root { .. } | Action::Info(Resource::Root) => {
                 QueryParams::parse(&Parameters::default(), arguments)?
             }
@@ -210,7 +210,7 @@ pub(crate) fn header_text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -
     headers.get(name)?.to_str().ok()
 }
 
-/// `/`, `/{relation}` or `/rpc/{function}`; anything else, a trailing slash too, is no path.
+/// Parses `/`, `/{relation}` or `/rpc/{function}`; rejects everything else, trailing slashes included.
 pub(crate) fn resource(path: &str) -> Result<Resource, RestError> {
     let segments: Vec<String> = path
         .strip_prefix('/')
@@ -226,8 +226,8 @@ pub(crate) fn resource(path: &str) -> Result<Resource, RestError> {
     }
 }
 
-/// The function that a root-spec setting puts in the place of the root. One outside the exposed schemas is in no cache
-/// and is called as it is, when the root is executed.
+/// The function that `rest.root_spec` substitutes for the root document. A function outside the exposed schemas is
+/// not in the cache; it is called directly when the root is executed.
 pub(crate) fn root_routine(resource: Resource, schema: String, config: &RestConfig) -> (Resource, String) {
     match (&resource, &config.root_spec) {
         (Resource::Root, Some(function)) => {
@@ -242,7 +242,7 @@ pub(crate) fn root_routine(resource: Resource, schema: String, config: &RestConf
     }
 }
 
-/// The schema of the profile header, else the first exposed one; and whether the header was there.
+/// Schema from the profile header, or the first exposed one; and whether the header was present.
 pub(crate) fn schema(
     config: &RestConfig,
     method: &Method,
@@ -301,19 +301,19 @@ pub(crate) fn action(resource: Resource, method: &Method) -> Result<Action, Rest
     }
 }
 
-/// Limit and offset, met with the `Range` header on GET.
+/// Range from limit and offset, intersected with the `Range` header on GET.
 fn root_range(method: &Method, query: &QueryParams, headers: &HeaderMap) -> Result<RowRange, RestError> {
-    let wanted = query.root_range();
+    let requested = query.root_range();
     if *method != Method::GET {
-        return Ok(wanted);
+        return Ok(requested);
     }
-    let Some(header) = header_text(headers, &RANGE) else { return Ok(wanted) };
-    // An empty page is what the client gets, whatever the header says.
-    if wanted.limit == Some(0) {
-        return Ok(wanted);
+    let Some(header) = header_text(headers, &RANGE) else { return Ok(requested) };
+    // With a limit of 0 the page is empty whatever the header says.
+    if requested.limit == Some(0) {
+        return Ok(requested);
     }
     match range::parse_header(header).map_err(RestError::Range)? {
-        RowRange::ALL => Ok(wanted),
-        header => wanted.intersect(header).ok_or(RestError::Range(RangeError::NegativeLimit)),
+        RowRange::ALL => Ok(requested),
+        header => requested.intersect(header).ok_or(RestError::Range(RangeError::NegativeLimit)),
     }
 }

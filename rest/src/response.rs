@@ -1,4 +1,4 @@
-//! Status, headers and body of a success (rest.md §3.6, §3.9, §3.12, §3.19).
+//! Builds successful responses: status, headers and body (rest.md §3.6, §3.9, §3.12, §3.19).
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -24,20 +24,22 @@ use crate::plan::mutate::{Answer as WriteAnswer, Mutation};
 use crate::plan::{CallPlan, Common, TablePlan, WritePlan};
 use crate::request::ApiRequest;
 
-/// A longer `Content-Location` is left out. It repeats the request, which may have tens of kilobytes (`in` with hundreds
-/// of ids), but Node's fetch refuses answers with more than 16 KiB of headers, and common proxies those with 4 or 8.
-const LONGEST_LOCATION_BYTES: usize = 2048;
-/// More say nothing new, and a select list has room for thousands.
-const MOST_WARNINGS: usize = 8;
+/// Maximum length of `Content-Location`; a longer one is omitted. It repeats the request, which may have tens of
+/// kilobytes (`in` with hundreds of ids), but Node's `fetch` rejects responses with more than 16 KiB of headers, and
+/// common proxies reject 4 or 8 KiB.
+const MAX_LOCATION_BYTES: usize = 2048;
+/// Maximum number of warnings. A select list can produce thousands, and further ones add no information.
+const MAX_WARNINGS: usize = 8;
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const CONTENT_PROFILE: HeaderName = HeaderName::from_static("content-profile");
 const BASALT_TRUNCATED: HeaderName = HeaderName::from_static("basalt-truncated");
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
-/// The body of an answer to HEAD: nothing, of unknown length.
+/// Empty body of unknown length, for responses to HEAD.
 ///
-/// The router would say `Content-Length: 0` of an empty body, which is not the length GET would have.
+/// For an ordinary empty body the router would send `Content-Length: 0`, which is not the length that GET would
+/// return.
 pub(crate) struct NoBody;
 
 impl http_body::Body for NoBody {
@@ -68,26 +70,26 @@ impl Draft {
     }
 
     fn set(&mut self, name: HeaderName, value: &str) {
-        // Names of the database go out as UTF-8. A value that cannot be a header even so (a line break) comes from such
-        // a name too; leaving it out harms least.
+        // Database names are sent as UTF-8. A name that is not a valid header value (it contains a line break, say)
+        // is omitted rather than failing the response.
         if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
             self.headers.insert(name, value);
         }
     }
 
-    /// That max-rows kept rows back, which nothing else of an answer says.
-    fn cut(&mut self, answer: &Answer) {
-        if answer.is_cut {
+    /// Marks a result that max-rows truncated; no other header shows it.
+    fn set_truncated(&mut self, answer: &Answer) {
+        if answer.is_truncated {
             self.headers.insert(BASALT_TRUNCATED, HeaderValue::from_static("max-rows"));
         }
     }
 
-    /// What honoured preferences and old names of embeds add.
-    fn common(&mut self, common: &Common) {
+    /// Adds `Preference-Applied` and the warnings about embeds addressed by their old names.
+    fn set_common_headers(&mut self, common: &Common) {
         if !common.applied.is_empty() {
             self.set(PREFERENCE_APPLIED, &common.applied.join(", "));
         }
-        for (target, alias) in common.legacy_names.iter().take(MOST_WARNINGS) {
+        for (target, alias) in common.legacy_names.iter().take(MAX_WARNINGS) {
             let warning = format!(
                 "299 PostgRESTv17 \"Embedded resource was referenced by relation name even though it has an alias. \
                  This is deprecated and will stop working in a future release. Update `{target}` to `{alias}` in \
@@ -99,8 +101,8 @@ impl Draft {
         }
     }
 
-    /// Body and what it is; with several schemas also whose it is.
-    fn body(&mut self, api: &ApiRequest, config: &RestConfig, media: &MediaType, body: Option<Bytes>) {
+    /// Sets body and content type, and the schema if several are exposed.
+    fn set_body(&mut self, api: &ApiRequest, config: &RestConfig, media: &MediaType, body: Option<Bytes>) {
         self.set(CONTENT_TYPE, &media.content_type());
         if api.has_profile || config.schemas.len() > 1 {
             self.set(CONTENT_PROFILE, &api.schema);
@@ -108,8 +110,9 @@ impl Draft {
         self.body = body.unwrap_or_default();
     }
 
-    /// Becomes an error that was found out from the rows: what the headers say of the request stays true.
-    fn refuse(&mut self, error: &RestError, config: &RestConfig) {
+    /// Replaces status and body by an error found only after reading the rows. Headers that describe the request are
+    /// kept.
+    fn replace_with_error(&mut self, error: &RestError, config: &RestConfig) {
         let context = ErrorContext { verbosity: config.client_error_verbosity, ..ErrorContext::default() };
         let wire = error.wire(context);
         self.status = wire.status;
@@ -119,9 +122,9 @@ impl Draft {
         self.body = Bytes::from(wire.body(config.client_error_verbosity));
     }
 
-    /// Lays `response.headers` and `response.status` over it.
+    /// Applies `response.headers` and `response.status`, and returns the response.
     fn finish(mut self, answer: &Answer) -> Result<Response, RestError> {
-        // Of two that are malformed the status is told, as PostgREST does.
+        // If both are malformed, the status is reported, as PostgREST does.
         if let Some(status) = &answer.status {
             self.status = final_status(status).ok_or(RestError::ResponseStatus)?;
         }
@@ -129,7 +132,7 @@ impl Draft {
             apply_headers(&mut self.headers, headers)?;
         }
         if self.status == StatusCode::NO_CONTENT {
-            // Some clients choke on a 204 that speaks of a body.
+            // Some clients fail on a 204 with content headers.
             self.headers.remove(CONTENT_TYPE);
             self.headers.remove(CONTENT_LENGTH);
             self.body = Bytes::new();
@@ -142,19 +145,19 @@ impl Draft {
     }
 }
 
-/// Decimal text of a status that can end an exchange; 1xx are no answers.
+/// Parses a decimal status that can end an exchange, so not 1xx.
 fn final_status(text: &str) -> Option<StatusCode> {
     let is_decimal = text.bytes().all(|b| b.is_ascii_digit());
     let status = text.parse().ok().filter(|status| is_decimal && *status >= 200)?;
     StatusCode::from_u16(status).ok()
 }
 
-/// Headers that say how the message is framed: only we know that, and a wrong word breaks the connection.
+/// Whether a header frames the message. The server sets these itself; a wrong value would break the connection.
 pub(crate) fn is_framing(name: &HeaderName) -> bool {
     *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING || *name == CONNECTION || *name == UPGRADE
 }
 
-/// `[{"Name":"value"},…]`: they replace ours of the same name; repeats among them are kept.
+/// Applies `[{"Name":"value"},…]`: an entry replaces existing headers of that name; repeated entries are all kept.
 fn apply_headers(headers: &mut HeaderMap, text: &str) -> Result<(), RestError> {
     let Ok(Value::Array(entries)) = serde_json::from_str(text) else {
         return Err(RestError::ResponseHeaders);
@@ -177,13 +180,13 @@ fn apply_headers(headers: &mut HeaderMap, text: &str) -> Result<(), RestError> {
         headers.remove(name);
     }
     for (name, value) in given {
-        // More than tens of thousands are refused.
+        // `http` limits a map to some tens of thousands of headers.
         headers.try_append(name, value).map_err(|_| RestError::ResponseHeaders)?;
     }
     Ok(())
 }
 
-/// Status of a read or call, its `Content-Range`, and whether it starts behind the last row.
+/// Status of a read or call, its `Content-Range`, and an error if the offset is beyond the last row.
 fn page(answer: &Answer, offset: u128) -> (StatusCode, String, Option<RestError>) {
     let rows = answer.page;
     let total = answer.total;
@@ -195,13 +198,12 @@ fn page(answer: &Answer, offset: u128) -> (StatusCode, String, Option<RestError>
         Some(total) if rows < total => (StatusCode::PARTIAL_CONTENT, None),
         _ => (StatusCode::OK, None),
     };
-    // The total is told even when it is 0, and there are no rows behind the last one.
+    // The total is sent even if it is 0; beyond the last row there are no rows to report.
     (status, content_range(first, if beyond.is_some() { 0 } else { rows }, total), beyond)
 }
 
 fn content_range(first: i64, rows: i64, total: Option<i64>) -> String {
     let mut text = String::new();
-    // Writing to a String cannot fail.
     let _range = if rows > 0 && total != Some(0) {
         write!(text, "{first}-{}/", first.saturating_add(rows - 1))
     } else {
@@ -214,7 +216,7 @@ fn content_range(first: i64, rows: i64, total: Option<i64>) -> String {
     text
 }
 
-/// A query plan says nothing about rows, nor about preferences.
+/// Response with a query plan, which has no row counts and no applied preferences.
 fn explained(
     api: &ApiRequest,
     config: &RestConfig,
@@ -222,11 +224,11 @@ fn explained(
     answer: &Answer,
 ) -> Result<Response, RestError> {
     let mut draft = Draft::new(api, StatusCode::OK);
-    draft.body(api, config, media, answer.body.clone());
+    draft.set_body(api, config, media, answer.body.clone());
     draft.finish(answer)
 }
 
-/// GET and HEAD of a relation.
+/// Response to GET and HEAD on a relation.
 pub(crate) fn read(
     api: &ApiRequest,
     config: &RestConfig,
@@ -241,19 +243,19 @@ pub(crate) fn read(
     draft.set(CONTENT_RANGE, &range);
     let query =
         if api.canonical_query.is_empty() { String::new() } else { format!("?{}", api.canonical_query) };
-    if api.path.len() + query.len() <= LONGEST_LOCATION_BYTES {
+    if api.path.len() + query.len() <= MAX_LOCATION_BYTES {
         draft.set(CONTENT_LOCATION, &format!("{}{query}", api.path));
     }
-    draft.common(&plan.common);
-    draft.cut(answer);
-    draft.body(api, config, &plan.format.media, answer.body.clone());
+    draft.set_common_headers(&plan.common);
+    draft.set_truncated(answer);
+    draft.set_body(api, config, &plan.format.media, answer.body.clone());
     if let Some(error) = beyond {
-        draft.refuse(&error, config);
+        draft.replace_with_error(&error, config);
     }
     draft.finish(answer)
 }
 
-/// POST, PUT, PATCH and DELETE of a relation.
+/// Response to POST, PUT, PATCH and DELETE on a relation.
 pub(crate) fn write(
     api: &ApiRequest,
     config: &RestConfig,
@@ -266,7 +268,7 @@ pub(crate) fn write(
         return explained(api, config, &plan.format.media, answer);
     }
     let inserted = answer.inserted.is_none_or(|inserted| inserted > 0);
-    // An inner embed may show none of the rows that are new.
+    // With an inner embed, none of the inserted rows may be in the result.
     let has_new = answer.inserted.map_or(rows > 0, |inserted| inserted > 0);
     let status = match &plan.mutation {
         Mutation::Insert { conflict: Some(conflict), .. }
@@ -297,16 +299,16 @@ pub(crate) fn write(
     {
         draft.set(LOCATION, &format!("{}?{query}", api.path));
     }
-    draft.common(&plan.common);
+    draft.set_common_headers(&plan.common);
     if has_rows {
-        draft.body(api, config, &plan.format.media, answer.body.clone());
+        draft.set_body(api, config, &plan.format.media, answer.body.clone());
     } else if status != StatusCode::NO_CONTENT {
         draft.headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
     }
     draft.finish(answer)
 }
 
-/// `id=eq.11`, all columns of the key.
+/// `id=eq.11`, with every column of the key.
 fn location_query(columns: &[String], values: &str) -> Option<String> {
     let values: Vec<Value> = serde_json::from_str(values).ok()?;
     let mut query = String::new();
@@ -326,7 +328,7 @@ fn location_query(columns: &[String], values: &str) -> Option<String> {
     (!query.is_empty()).then_some(query)
 }
 
-/// `/rpc/…`
+/// Response to a function call.
 pub(crate) fn call(
     api: &ApiRequest,
     config: &RestConfig,
@@ -338,7 +340,7 @@ pub(crate) fn call(
     }
     if plan.result == CallResult::Void {
         let mut draft = Draft::new(api, StatusCode::NO_CONTENT);
-        draft.common(&plan.common);
+        draft.set_common_headers(&plan.common);
         let (_, range, _) = page(answer, plan.read.range.offset);
         draft.set(CONTENT_RANGE, &range);
         return draft.finish(answer);
@@ -346,23 +348,23 @@ pub(crate) fn call(
     let (status, range, beyond) = page(answer, plan.read.range.offset);
     let mut draft = Draft::new(api, status);
     draft.set(CONTENT_RANGE, &range);
-    draft.common(&plan.common);
-    draft.cut(answer);
-    draft.body(api, config, &plan.format.media, answer.body.clone());
+    draft.set_common_headers(&plan.common);
+    draft.set_truncated(answer);
+    draft.set_body(api, config, &plan.format.media, answer.body.clone());
     if let Some(error) = beyond {
-        draft.refuse(&error, config);
+        draft.replace_with_error(&error, config);
     }
     draft.finish(answer)
 }
 
-/// The OpenAPI document.
+/// Response with the OpenAPI document.
 pub(crate) fn root(api: &ApiRequest, config: &RestConfig, answer: &Answer) -> Result<Response, RestError> {
     let mut draft = Draft::new(api, StatusCode::OK);
-    draft.body(api, config, &MediaType::OpenApi, answer.body.clone());
+    draft.set_body(api, config, &MediaType::OpenApi, answer.body.clone());
     draft.finish(answer)
 }
 
-/// OPTIONS that is no preflight.
+/// Response to an OPTIONS request that is not a preflight.
 pub(crate) fn info(allow: &str) -> Response {
     let mut response = Response::new(Body::empty());
     let headers = response.headers_mut();
@@ -374,24 +376,24 @@ pub(crate) fn info(allow: &str) -> Response {
     response
 }
 
-/// How long each stage took, for `Server-Timing`, if that is wanted.
+/// Durations of the stages of a request, for `Server-Timing`; measures nothing unless enabled.
 pub(crate) struct Timing {
     last: Option<Instant>,
     stages: Vec<(&'static str, f64)>,
 }
 
 impl Timing {
-    pub(crate) fn start(is_wanted: bool) -> Self {
-        Self { last: is_wanted.then(Instant::now), stages: Vec::new() }
+    pub(crate) fn start(is_enabled: bool) -> Self {
+        Self { last: is_enabled.then(Instant::now), stages: Vec::new() }
     }
 
-    /// Ends a stage.
+    /// Ends a stage, and starts the next.
     pub(crate) fn mark(&mut self, stage: &'static str) {
         let Some(last) = &mut self.last else { return };
         let now = Instant::now();
         let took = (now - *last).as_secs_f64() * 1000.0;
         *last = now;
-        // A request that is planned again has the same stages twice.
+        // A request that is planned twice passes the same stages twice.
         match self.stages.iter_mut().find(|(known, _)| *known == stage) {
             Some((_, before)) => *before += took,
             None => self.stages.push((stage, took)),
@@ -402,7 +404,7 @@ impl Timing {
     pub(crate) fn decorate(&self, headers: &mut HeaderMap) {
         let stages: Vec<String> =
             self.stages.iter().map(|(stage, ms)| format!("{stage};dur={ms:.1}")).collect();
-        // None are wanted, or its token was refused.
+        // Timing is disabled, or the token was rejected before the first stage ended.
         if stages.is_empty() {
             return;
         }

@@ -1,9 +1,9 @@
-//! Which grant or policy a `service_role` caller is missing (rest.md §7.1, ours).
+//! Names the grant or policy that a `service_role` caller lacks (rest.md §7.1, ours).
 //!
-//! PostgreSQL says what it refused and not what would help. A caller with the service key may read that from the catalog
-//! anyway and gets it as the error's `hint`; other callers learn nothing of what exists and who may use it. A missing grant is also logged,
-//! once, for the operator. The catalog
-//! is asked in a second transaction, under the login role, because the first one is aborted.
+//! PostgreSQL reports what it denied, not how to allow it. A caller with the service key may read that from the
+//! catalog anyway, so it is returned as the error's `hint`; other callers must not learn which objects exist or who
+//! may access them. A missing grant is also logged once for the operator. The catalog is queried in a second
+//! transaction under the login role, because the first one is aborted.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -20,10 +20,10 @@ use crate::parse::prefer::{Representation, Resolution};
 use crate::request::{Action, ApiRequest, RelationVerb};
 use crate::statement::array_literal;
 
-/// The role of the service keys.
+/// Role of service keys.
 const SERVICE_ROLE: &str = "service_role";
 
-/// Access to the catalog for one request.
+/// Access to the catalog on behalf of one request.
 #[derive(Clone, Copy)]
 pub(crate) struct Catalog<'a> {
     pub(crate) sessions: &'a Sessions,
@@ -31,35 +31,36 @@ pub(crate) struct Catalog<'a> {
     pub(crate) deadline: Instant,
 }
 
-/// The error, without names of what the caller may not use. The catalog is queried only if the error names something;
-/// when the query fails, no name is returned.
+/// Removes names of objects that the caller may not access from the error. The catalog is queried only if the error
+/// names any; if the query fails, all are removed.
 pub(crate) async fn redact_unknown_names(
     catalog: Catalog<'_>,
     role: &str,
     mut error: RestError,
 ) -> RestError {
-    let told = error.told();
-    if !told.is_empty() {
-        let shown: Vec<Object> = visible(catalog, role, &told).await.into_iter().cloned().collect();
-        error.tell_only(|object| shown.contains(object));
+    let suggested = error.suggested_objects();
+    if !suggested.is_empty() {
+        let accessible: Vec<Object> =
+            accessible_objects(catalog, role, &suggested).await.into_iter().cloned().collect();
+        error.retain_objects(|object| accessible.contains(object));
     }
     error
 }
 
-/// Those of the objects that the role may use.
-async fn visible<'a>(catalog: Catalog<'_>, role: &str, objects: &[&'a Object]) -> Vec<&'a Object> {
+/// The objects that the role may access.
+async fn accessible_objects<'a>(catalog: Catalog<'_>, role: &str, objects: &[&'a Object]) -> Vec<&'a Object> {
     let list =
         |part: fn(&Object) -> &str| array_literal(&objects.iter().map(|o| part(o)).collect::<Vec<_>>());
     let params = [role, &list(|o| &o.schema), &list(|o| &o.name), &list(|o| &o.kind)];
-    let found = ask(catalog, include_str!("rights/visible.sql"), &params).await;
+    let found = query_catalog(catalog, include_str!("rights/visible.sql"), &params).await;
     let numbers = found.and_then(|row| row.into_iter().next()?).unwrap_or_default();
     let numbers = numbers.split(',').filter_map(|number| number.parse::<usize>().ok());
     numbers.filter_map(|number| objects.get(number.checked_sub(1)?).copied()).collect()
 }
 
-/// The columns that PostgreSQL's hint names, `Perhaps you meant to reference the column "a.b"`, as the objects they may be:
-/// it looks at columns, not at who may read them. Empty where that cannot be told.
-fn hinted(hint: &str, schema: &str) -> Vec<Object> {
+/// Parses the columns named in PostgreSQL's hint (`Perhaps you meant to reference the column "a.b"`) into the objects
+/// that they may denote. PostgreSQL chooses them without regard to privileges. Empty if the hint cannot be parsed.
+fn hinted_columns(hint: &str, schema: &str) -> Vec<Object> {
     let parts: Vec<&str> = hint.split('"').collect();
     let names: Vec<&str> = parts.iter().skip(1).step_by(2).copied().collect();
     if !matches!(parts.len(), 3 | 5) || !names.iter().all(|name| name.contains('.')) {
@@ -69,44 +70,44 @@ fn hinted(hint: &str, schema: &str) -> Vec<Object> {
         names.into_iter().flat_map(|name| name.match_indices('.').map(move |(at, _)| name.split_at(at)));
     dots.flat_map(|(relation, column)| {
         let column = column.get(1..).unwrap_or_default();
-        kinds(relation).into_iter().map(move |kind| Object::new(schema, column, kind))
+        column_kinds(relation).into_iter().map(move |kind| Object::new(schema, column, kind))
     })
     .collect()
 }
 
-/// The kinds of a column of what the statement calls so: a relation, or the alias of an embed or of a junction.
-fn kinds(relation: &str) -> Vec<String> {
-    let of = |relation: &str| format!("column of {relation}");
+/// Possible object kinds for a column of `relation`, which may be a relation or the alias of an embed or junction.
+fn column_kinds(relation: &str) -> Vec<String> {
+    let column_of = |relation: &str| format!("column of {relation}");
     match relation.rsplit_once('_') {
         Some((base, number)) if number.parse::<u64>().is_ok() => {
-            if base.len() > SURELY_WHOLE {
+            if base.len() > MAX_UNTRUNCATED_ALIAS_BYTES {
                 return vec!["column".to_owned()];
             }
             let junction = base.strip_suffix("_junction").unwrap_or(base);
-            vec![of(relation), of(base), of(junction)]
+            vec![column_of(relation), column_of(base), column_of(junction)]
         }
-        _ => vec![of(relation)],
+        _ => vec![column_of(relation)],
     }
 }
 
-/// Aliases are cut at 50 bytes, behind a whole character.
-const SURELY_WHOLE: usize = 46;
+/// Aliases are truncated at a character boundary within 50 bytes; a shorter one is certainly complete.
+const MAX_UNTRUNCATED_ALIAS_BYTES: usize = 46;
 
-/// The error, with what the caller lacks as its hint where that can be told.
+/// Adds the missing grant or policy to the error as its hint, if it can be determined.
 pub(crate) async fn explain(context: &ExecuteContext<'_>, mut error: RestError) -> RestError {
-    if let RestError::Session(SessionError::Postgres(refusal)) = &mut error
-        && refusal.code == "42501"
-        && refusal.hint.is_none()
+    if let RestError::Session(SessionError::Postgres(denial)) = &mut error
+        && denial.code == "42501"
+        && denial.hint.is_none()
     {
         let is_trusted = context.caller.role == SERVICE_ROLE;
-        let is_new = is_first(context, refusal);
+        let is_new = is_first_occurrence(context, denial);
         if is_trusted || is_new {
-            let hint = hint(context, refusal).await;
+            let hint = hint(context, denial).await;
             if let Some(Hint::Grant(grant)) = hint.as_ref().filter(|_| is_new) {
                 let role = &context.caller.role;
-                tracing::info!("{} for role {role}; if it should have access, run: {grant}", refusal.message);
+                tracing::info!("{} for role {role}; if it should have access, run: {grant}", denial.message);
             }
-            refusal.hint = hint.filter(|_| is_trusted).map(Hint::into_text);
+            denial.hint = hint.filter(|_| is_trusted).map(Hint::into_text);
         }
     }
     if let RestError::Session(SessionError::Postgres(failure)) = &mut error
@@ -114,34 +115,36 @@ pub(crate) async fn explain(context: &ExecuteContext<'_>, mut error: RestError) 
         && !failure.is_nested
         && let Some(hint) = &failure.hint
     {
-        let columns = hinted(hint, &context.api.schema);
-        let asked: Vec<&Object> = columns.iter().collect();
-        let shown = visible(context.catalog(), &context.caller.role, &asked).await;
-        if asked.is_empty() || shown.len() < asked.len() {
+        let columns = hinted_columns(hint, &context.api.schema);
+        let hinted: Vec<&Object> = columns.iter().collect();
+        let accessible = accessible_objects(context.catalog(), &context.caller.role, &hinted).await;
+        if hinted.is_empty() || accessible.len() < hinted.len() {
             failure.hint = None;
         }
     }
     error
 }
 
-/// Missing grants that were logged; more are not.
-const LOGGED_GRANTS: usize = 1024;
+/// Maximum number of distinct missing grants that are logged.
+const MAX_LOGGED_GRANTS: usize = 1024;
 
-/// Whether this lack of a privilege has not been met since the start: it is logged once, not for each request.
-fn is_first(context: &ExecuteContext<'_>, refusal: &PgError) -> bool {
-    static MET: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
-    let Some(Refused::Privilege { name, .. }) = Refused::read(&refusal.message) else { return false };
+/// Whether this missing privilege occurs for the first time since the start, so that it is logged once rather than
+/// per request.
+fn is_first_occurrence(context: &ExecuteContext<'_>, denial: &PgError) -> bool {
+    static LOGGED: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
+    let Some(Denied::Privilege { name, .. }) = Denied::parse(&denial.message) else { return false };
     let privileges = privileges(context.api, name).join(",");
-    let met = format!("{} {} {privileges} {}", context.caller.role, context.api.schema, refusal.message);
-    let mut all = MET.lock().unwrap_or_else(PoisonError::into_inner);
-    all.len() < LOGGED_GRANTS && all.insert(met)
+    let occurrence =
+        format!("{} {} {privileges} {}", context.caller.role, context.api.schema, denial.message);
+    let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
+    logged.len() < MAX_LOGGED_GRANTS && logged.insert(occurrence)
 }
 
 /// What the caller lacks.
 enum Hint {
-    /// The statement that grants it.
+    /// The GRANT statement that would allow the request.
     Grant(String),
-    /// A sentence about policies.
+    /// A sentence about the policies of the relation.
     Policy(String),
 }
 
@@ -154,26 +157,28 @@ impl Hint {
     }
 }
 
-/// `None` too when the catalog cannot be asked: the refusal itself is the answer then.
-async fn hint(context: &ExecuteContext<'_>, refusal: &PgError) -> Option<Hint> {
-    let refused = Refused::read(&refusal.message)?;
+/// Determines what the caller lacks. `None` also if the catalog cannot be queried; the caller then gets the error
+/// without a hint.
+async fn hint(context: &ExecuteContext<'_>, denial: &PgError) -> Option<Hint> {
+    let denied = Denied::parse(&denial.message)?;
     let schemas: Vec<&str> = std::iter::once(context.api.schema.as_str())
         .chain(context.snapshot.config.extra_search_path.iter().map(String::as_str))
         .collect();
-    match refused {
-        Refused::Privilege { kind, name } => {
-            let wanted = array_literal(&privileges(context.api, name));
+    match denied {
+        Denied::Privilege { kind, name } => {
+            let needed = array_literal(&privileges(context.api, name));
             let role = context.caller.role.as_str();
-            let params = [kind, name, role, &wanted, ALL_PRIVILEGES, &array_literal(&schemas)];
-            let grant = ask(context.catalog(), include_str!("rights/grants.sql"), &params).await?;
+            let params = [kind, name, role, &needed, ALL_PRIVILEGES, &array_literal(&schemas)];
+            let grant = query_catalog(context.catalog(), include_str!("rights/grants.sql"), &params).await?;
             Some(Hint::Grant(grant.first()?.as_deref()?.to_owned()))
         }
-        // Its words are for the service role alone, and so are the names of policies.
-        Refused::Row { .. } if context.caller.role != SERVICE_ROLE => None,
-        Refused::Row { relation, is_update } => {
+        // Only the service role may see policies.
+        Denied::Row { .. } if context.caller.role != SERVICE_ROLE => None,
+        Denied::Row { relation, is_update } => {
             let commands = if is_update { vec!["UPDATE"] } else { privileges(context.api, relation) };
             let params = [relation, SERVICE_ROLE, &array_literal(&commands), &array_literal(&schemas)];
-            let found = ask(context.catalog(), include_str!("rights/policies.sql"), &params).await?;
+            let found =
+                query_catalog(context.catalog(), include_str!("rights/policies.sql"), &params).await?;
             let mut columns = found.into_iter();
             let (relation, lacking, policies) = (columns.next()??, columns.next()?, columns.next()?);
             policy_hint(&relation, commands.first()?, lacking, policies).map(Hint::Policy)
@@ -206,11 +211,11 @@ fn policy_hint(
 
 const ALL_PRIVILEGES: &str = "{SELECT,INSERT,UPDATE,DELETE}";
 
-/// What the request does with a relation, most telling first.
+/// Privileges that the request needs on a relation, the most specific first.
 fn privileges(request: &ApiRequest, relation: &str) -> Vec<&'static str> {
     let Action::Relation { name, verb } = &request.action else { return Vec::new() };
     if name != relation {
-        // Embedded, or used by a view, a function or a trigger.
+        // The relation is embedded, or used by a view, function or trigger.
         return vec!["SELECT"];
     }
     let prefer = &request.prefer;
@@ -232,17 +237,17 @@ fn privileges(request: &ApiRequest, relation: &str) -> Vec<&'static str> {
     }
 }
 
-/// What PostgreSQL refused, read from its message: there is no other field that says it.
+/// What PostgreSQL denied, parsed from the message because no other field contains it.
 #[derive(Debug, PartialEq, Eq)]
-enum Refused<'a> {
+enum Denied<'a> {
     /// A privilege on an object.
     Privilege { kind: &'a str, name: &'a str },
     /// A row, by the policies of a relation.
     Row { relation: &'a str, is_update: bool },
 }
 
-impl<'a> Refused<'a> {
-    fn read(message: &'a str) -> Option<Self> {
+impl<'a> Denied<'a> {
+    fn parse(message: &'a str) -> Option<Self> {
         const KINDS: [&str; 7] =
             ["table", "view", "materialized view", "foreign table", "sequence", "schema", "function"];
         if let Some(object) = message.strip_prefix("permission denied for ") {
@@ -260,13 +265,17 @@ impl<'a> Refused<'a> {
     }
 }
 
-/// The first row of a statement over the catalog.
-async fn ask(catalog: Catalog<'_>, text: &'static str, params: &[&str]) -> Option<Vec<Option<String>>> {
+/// Runs a statement over the catalog and returns its first row.
+async fn query_catalog(
+    catalog: Catalog<'_>,
+    text: &'static str,
+    params: &[&str],
+) -> Option<Vec<Option<String>>> {
     let scope = Scope {
         identity: catalog.identity,
         access: Access::ReadOnly,
         isolation: Isolation::ReadCommitted,
-        // Nothing is visible without its schema, so that every name comes out with it.
+        // With an empty search path PostgreSQL qualifies every name.
         settings: vec![("search_path".into(), String::new())],
         deadline: catalog.deadline,
         may_prepare: false,
@@ -285,29 +294,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_read() {
-        for (message, refused) in [
+    fn messages_are_parsed() {
+        for (message, denied) in [
             (
                 "permission denied for table My \"odd\" table",
-                Some(Refused::Privilege { kind: "table", name: "My \"odd\" table" }),
+                Some(Denied::Privilege { kind: "table", name: "My \"odd\" table" }),
             ),
             (
                 "permission denied for materialized view m",
-                Some(Refused::Privilege { kind: "materialized view", name: "m" }),
+                Some(Denied::Privilege { kind: "materialized view", name: "m" }),
             ),
             ("permission denied to set role \"x\"", None),
             (
                 "new row violates row-level security policy \"p\" (USING expression) for table \"t\"",
-                Some(Refused::Row { relation: "t", is_update: true }),
+                Some(Denied::Row { relation: "t", is_update: true }),
             ),
             (
                 "new row violates row-level security policy for table \"t\"",
-                Some(Refused::Row { relation: "t", is_update: false }),
+                Some(Denied::Row { relation: "t", is_update: false }),
             ),
             ("permission denied for language c", None),
             ("must be owner of table t", None),
         ] {
-            assert_eq!(Refused::read(message), refused, "{message}");
+            assert_eq!(Denied::parse(message), denied, "{message}");
         }
     }
 }

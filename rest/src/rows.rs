@@ -1,12 +1,13 @@
-//! Rows in text format, written as the JSON that `json_agg` would have made of them, to the byte.
+//! Serialises rows in text format as the same JSON, byte for byte, that `json_agg` would produce.
 //!
-//! For each value of each row `json_agg` looks up anew what its type is; a row in text format costs PostgreSQL a third
-//! less. What the text of a value becomes in JSON depends on its type alone ([`types`]): numbers and JSON stay as they
-//! are, booleans become words, timestamps get their `T`, nearly everything else is a string (`value`).
+//! `json_agg` looks up the type of each value of each row; returning rows in text format costs PostgreSQL a third
+//! less. How the text of a value becomes JSON depends only on its type ([`types`]): numbers and JSON are copied,
+//! booleans become `true` and `false`, timestamps get their `T`, and nearly everything else becomes a string
+//! (`value`).
 //!
-//! Settings that shape the text of a value (`IntervalStyle`, `TimeZone`, `extra_float_digits`) do not
-//! matter, because `to_json` takes the same text. Only `DateStyle` does: JSON always has dates as in ISO 8601. A date in
-//! another style gives `None`, as does a type that is not known here, and the caller has PostgreSQL build the body.
+//! Settings that affect the text of a value (`IntervalStyle`, `TimeZone`, `extra_float_digits`) do not matter,
+//! because `to_json` uses the same text. The exception is `DateStyle`: JSON always contains ISO 8601 dates. A date in
+//! another style, or a type unknown to this module, yields `None`, and the caller has PostgreSQL build the body.
 
 pub mod types;
 mod value;
@@ -16,16 +17,16 @@ use bytes::Bytes;
 
 use types::{Form, TextTypes};
 
-/// What stands around the objects.
+/// JSON around the row objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame {
-    /// An array of all.
+    /// An array of all rows.
     Array,
-    /// Nothing: there is one.
+    /// Nothing: there is a single row.
     Object,
 }
 
-/// The rows of one statement as JSON; `None` when that cannot be told from their text.
+/// The rows of one statement as JSON; `None` if that cannot be derived from their text.
 #[must_use]
 pub fn to_json(rows: Vec<Row>, types: &TextTypes, frame: Frame) -> Option<Bytes> {
     let is_array = frame == Frame::Array;
@@ -37,12 +38,12 @@ pub fn to_json(rows: Vec<Row>, types: &TextTypes, frame: Frame) -> Option<Bytes>
         .columns()
         .iter()
         .enumerate()
-        .map(|(index, column)| Field::of(column, index == 0, types))
+        .map(|(index, column)| Field::new(column, index == 0, types))
         .collect::<Option<_>>()?;
     let keys: usize = fields.iter().map(|field| field.key.len() + 2).sum();
     let values: usize = rows.iter().map(Row::byte_len).sum();
     let mut json = Vec::with_capacity(values + rows.len() * (keys + 5) + 2);
-    // Each row goes as soon as it is written: a large answer is not held twice.
+    // Rows are freed as they are written, so that a large result is not held twice.
     for (index, row) in rows.into_iter().enumerate() {
         json.extend_from_slice(match (index, frame) {
             (0, Frame::Array) => b"[",
@@ -72,14 +73,14 @@ pub fn to_json(rows: Vec<Row>, types: &TextTypes, frame: Frame) -> Option<Bytes>
     })
 }
 
-/// A key with what stands before and behind it, and how its values are written.
+/// A quoted key with its surrounding punctuation, and the form of its values.
 struct Field {
     key: Vec<u8>,
     form: Form,
 }
 
 impl Field {
-    fn of(column: &Column, is_first: bool, types: &TextTypes) -> Option<Self> {
+    fn new(column: &Column, is_first: bool, types: &TextTypes) -> Option<Self> {
         let mut key = Vec::with_capacity(column.name.len() + 4);
         key.push(if is_first { b'{' } else { b',' });
         value::push_string(&mut key, column.name.as_bytes());

@@ -1,11 +1,11 @@
-//! What the server knows about the database: relations, relationships, functions, role settings.
+//! Metadata of the database: relations, relationships, functions, role settings.
 //!
-//! Answers for the shape of that knowledge and for looking things up in it. [`load`] fills it from the catalog in a
-//! few queries; [`relationships`] derives what can be embedded; [`routines`] chooses a function by its arguments.
-//! Privileges are not in it: GRANT and REVOKE act at once, because PostgreSQL judges each statement.
+//! This module defines the cache and its lookups. [`load`] fills it from the catalog in a few queries;
+//! [`relationships`] derives what can be embedded; [`routines`] resolves a function call by its arguments. Privileges
+//! are not cached: GRANT and REVOKE take effect at once, because PostgreSQL checks every statement.
 //!
-//! The existence of columns is checked here only for writes. Anywhere else an unknown column may be a
-//! computed one, so PostgreSQL decides.
+//! Columns are checked for existence only on writes. Elsewhere an unknown column may be a computed one, so PostgreSQL
+//! decides.
 
 mod describe;
 pub mod load;
@@ -24,23 +24,23 @@ use routines::Routine;
 use crate::rows::types::TextTypes;
 use crate::suggest::SEARCHED_RELATIONS;
 
-/// A name with its schema.
+/// A schema-qualified name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
 pub struct QualifiedName {
-    /// Schema.
+    /// Schema name.
     pub schema: Name,
-    /// Name in it.
+    /// Name within the schema.
     pub name: Name,
 }
 
 impl QualifiedName {
-    /// A name in a schema.
+    /// Creates a qualified name.
     #[must_use]
     pub fn new(schema: impl Into<Name>, name: impl Into<Name>) -> Self {
         Self { schema: schema.into(), name: name.into() }
     }
 
-    /// `"schema"."name"`.
+    /// Quoted SQL: `"schema"."name"`.
     #[must_use]
     pub fn sql(&self) -> basalt_pg::sql::Sql {
         basalt_pg::sql::Sql::qualified(&self.schema, &self.name)
@@ -53,78 +53,78 @@ impl fmt::Display for QualifiedName {
     }
 }
 
-/// Everything known about a database at one moment. Immutable; a reload makes a new one.
+/// Metadata of a database at one moment. Immutable; a reload builds a new one.
 #[derive(Debug, Default)]
 pub struct SchemaCache {
     /// Relations by schema and name.
     relations: HashMap<Name, HashMap<Name, Relation>>,
     /// Relationships by the schema and name of their origin.
     relationships: HashMap<Name, HashMap<Name, Vec<Relationship>>>,
-    /// Functions by schema and name; overloads side by side.
+    /// Functions by schema and name, each with its overloads.
     routines: HashMap<Name, HashMap<Name, Vec<Routine>>>,
-    /// Settings that apply when a role is taken on.
+    /// Settings by role, applied on `SET ROLE`.
     roles: HashMap<String, RoleSettings>,
     /// Comments on schemas.
     schema_comments: HashMap<String, String>,
-    /// Conversions of domain types.
+    /// Casts of domain types.
     representations: Representations,
-    /// Aggregates that make a body of a media type.
+    /// Aggregates that produce a custom media type.
     pub media_handlers: Vec<MediaHandler>,
-    /// Types of the database's own whose values are strings in JSON.
+    /// Types defined in this database whose values are strings in JSON.
     pub text_types: TextTypes,
-    /// Some function of the database puts other claims in the place of the caller's.
+    /// Whether any function in the database replaces the caller's claims.
     pub rewrites_claims: bool,
-    /// Some function of the database may PREPARE while rows are read.
+    /// Whether any function in the database may run PREPARE while rows are read.
     pub may_prepare: bool,
-    /// Some trigger of the database may.
+    /// Whether any trigger in the database may run PREPARE.
     pub triggers_may_prepare: bool,
 }
 
 /// A table, view, materialized view or foreign table.
 #[derive(Debug, Clone, Default)]
 pub struct Relation {
-    /// Schema.
+    /// Schema name.
     pub schema: Name,
-    /// Name.
+    /// Relation name.
     pub name: Name,
-    /// View or materialized view.
+    /// Whether it is a view or materialized view.
     pub is_view: bool,
-    /// INSERT can work.
+    /// Whether it supports INSERT.
     pub insertable: bool,
-    /// UPDATE can work.
+    /// Whether it supports UPDATE.
     pub updatable: bool,
-    /// DELETE can work.
+    /// Whether it supports DELETE.
     pub deletable: bool,
-    /// Something runs before a row is inserted and may leave it out: a trigger, also one of a partition or below a view.
+    /// Whether a trigger may suppress an inserted row, including triggers of partitions and of tables below a view.
     pub may_drop_rows: bool,
-    /// `COMMENT ON`.
+    /// Text of `COMMENT ON`.
     pub comment: Option<String>,
-    /// Columns in their order.
+    /// Columns in table order.
     pub columns: Vec<Column>,
-    /// Primary key, by name; of a view: what it shows of its table's.
+    /// Names of the primary key columns; for a view, the columns that show its table's key.
     pub primary_key: Vec<String>,
-    /// Unique indexes with a condition, over columns that no unique index without one is over.
+    /// Partial unique indexes over columns that have no full unique index.
     pub partial_keys: Vec<PartialKey>,
 }
 
-/// A unique index of which only the rows that fulfil a condition are part.
+/// A partial unique index: it covers only the rows that satisfy its predicate.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 pub struct PartialKey {
-    /// Its columns.
+    /// Indexed columns.
     pub columns: Vec<String>,
-    /// The condition, as PostgreSQL prints it.
+    /// Predicate as PostgreSQL prints it.
     pub predicate: String,
 }
 
 impl Relation {
-    /// A column by name.
+    /// Looks up a column by name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| *column.name == *name)
     }
 
-    /// The condition of the partial unique index over just these columns; `None` too if several differ in it, because
-    /// then nothing says which one is meant.
+    /// Predicate of the partial unique index over exactly these columns. `None` also if several such indexes have
+    /// different predicates, because the choice would be ambiguous.
     #[must_use]
     pub fn partial_key(&self, columns: &[String]) -> Option<&str> {
         let is_over = |key: &&PartialKey| {
@@ -135,56 +135,56 @@ impl Relation {
         predicates.all(|predicate| predicate == first).then_some(first)
     }
 
-    /// Schema and name.
+    /// Schema and name of the relation.
     #[must_use]
     pub fn qualified_name(&self) -> QualifiedName {
         QualifiedName { schema: self.schema.clone(), name: self.name.clone() }
     }
 }
 
-/// A column.
+/// A column of a relation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Column {
-    /// Name.
+    /// Column name.
     pub name: Name,
-    /// Type as declared, modifiers included (`character varying(20)`), quoted by PostgreSQL.
+    /// Declared type with modifiers (`character varying(20)`), quoted by PostgreSQL.
     pub type_name: Name,
-    /// The same without domains and modifiers: decides JSON and full-text treatment.
+    /// Type without domains and modifiers; decides JSON and full-text handling.
     pub base_type: Name,
-    /// No NOT NULL constraint.
+    /// Whether the column has no NOT NULL constraint.
     pub nullable: bool,
     /// Default expression, as PostgreSQL prints it.
     pub default: Option<Name>,
-    /// `n` of `varchar(n)`.
+    /// Maximum length in characters: `n` of `varchar(n)`.
     pub max_length: Option<i32>,
-    /// Labels of an enum.
+    /// Labels of an enum type.
     pub enum_labels: Vec<String>,
-    /// `COMMENT ON`.
+    /// Text of `COMMENT ON`.
     pub comment: Option<String>,
-    /// Number of the base type: decides whether we can write its values as JSON ([`crate::rows`]).
+    /// Oid of the base type; decides whether the server can serialise its values as JSON ([`crate::rows`]).
     pub type_oid: u32,
 }
 
 impl Column {
-    /// Whether JSON operators apply to it as it is.
+    /// Whether JSON operators apply without a cast.
     #[must_use]
     pub fn is_json(&self) -> bool {
         matches!(&*self.base_type, "json" | "jsonb")
     }
 
-    /// Whether full-text operators apply to it as it is.
+    /// Whether full-text operators apply without a cast.
     #[must_use]
     pub fn is_tsvector(&self) -> bool {
         &*self.base_type == "tsvector"
     }
 }
 
-/// Settings of a role, applied before it is taken on.
+/// Settings of a role, applied before `SET ROLE`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
 pub struct RoleSettings {
     /// `default_transaction_isolation`, if the role has one.
     pub isolation: Option<String>,
-    /// The others that a plain user may set.
+    /// Other settings that an unprivileged user may set.
     #[serde(default)]
     pub settings: Vec<(String, String)>,
 }
@@ -192,49 +192,49 @@ pub struct RoleSettings {
 /// Functions behind implicit casts between domains and JSON or text (domain representations).
 #[derive(Debug, Clone, Default)]
 pub struct Representations {
-    /// Domain to the function that shows it as JSON.
+    /// Functions that convert a domain to JSON, by domain.
     pub to_json: HashMap<Name, QualifiedName>,
-    /// Domain to the function that reads it from JSON.
+    /// Functions that convert JSON to a domain, by domain.
     pub from_json: HashMap<Name, QualifiedName>,
-    /// Domain to the function that reads it from the text of a filter.
+    /// Functions that convert the text of a filter to a domain, by domain.
     pub from_text: HashMap<Name, QualifiedName>,
 }
 
-/// An aggregate that makes a body of a media type.
+/// An aggregate that produces a custom media type.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 pub struct MediaHandler {
-    /// The aggregate.
+    /// Aggregate function.
     pub function: QualifiedName,
-    /// Relation whose rows it takes; `None` is any (`anyelement`).
+    /// Relation whose rows it takes; `None` for any (`anyelement`).
     pub relation: Option<QualifiedName>,
-    /// Media type, from the name of the domain it returns.
+    /// Media type, from the name of the domain that the aggregate returns.
     pub media: String,
 }
 
-/// Everything a [`SchemaCache`] is made of.
+/// Parts from which a [`SchemaCache`] is built.
 #[derive(Debug, Default)]
 pub struct Parts {
     /// Relations with their keys.
     pub relations: Vec<Relation>,
-    /// Relationships in every direction.
+    /// Relationships in both directions.
     pub relationships: Vec<Relationship>,
-    /// Functions.
+    /// Functions, with overloads as separate entries.
     pub routines: Vec<Routine>,
     /// Role settings by role.
     pub roles: HashMap<String, RoleSettings>,
     /// Comments by schema.
     pub schema_comments: HashMap<String, String>,
-    /// Domain representations.
+    /// Casts of domain types.
     pub representations: Representations,
-    /// Media handlers.
+    /// Aggregates that produce a custom media type.
     pub media_handlers: Vec<MediaHandler>,
-    /// Types of the database's own whose values are strings in JSON.
+    /// Types defined in this database whose values are strings in JSON.
     pub text_types: TextTypes,
-    /// Some function of the database puts other claims in the place of the caller's.
+    /// Whether any function in the database replaces the caller's claims.
     pub rewrites_claims: bool,
-    /// Some function of the database may PREPARE while rows are read.
+    /// Whether any function in the database may run PREPARE while rows are read.
     pub may_prepare: bool,
-    /// Some trigger of the database may.
+    /// Whether any trigger in the database may run PREPARE.
     pub triggers_may_prepare: bool,
 }
 
@@ -268,75 +268,75 @@ impl From<Parts> for SchemaCache {
 }
 
 impl SchemaCache {
-    /// A relation by schema and name.
+    /// Looks up a relation by schema and name.
     #[must_use]
     pub fn relation(&self, schema: &str, name: &str) -> Option<&Relation> {
         self.relations.get(schema)?.get(name)
     }
 
-    /// The relations of a schema, in no order.
+    /// All relations of a schema, in arbitrary order.
     pub fn relations_in(&self, schema: &str) -> impl Iterator<Item = &Relation> {
         self.relations.get(schema).into_iter().flat_map(HashMap::values)
     }
 
-    /// How many relations a schema has.
+    /// Number of relations in a schema.
     #[must_use]
     pub fn relation_count(&self, schema: &str) -> usize {
         self.relations.get(schema).map_or(0, HashMap::len)
     }
 
-    /// Whether a misspelled name is worth a search for what was meant (rest.md §3.18).
+    /// Whether the schema is small enough to search for names similar to a misspelled one (rest.md §3.18).
     #[must_use]
     pub fn is_searched(&self, schema: &str) -> bool {
         self.relation_count(schema) < SEARCHED_RELATIONS
     }
 
-    /// Relationships that start at a relation.
+    /// Relationships that originate at a relation.
     #[must_use]
     pub fn relationships_of(&self, schema: &str, name: &str) -> &[Relationship] {
         self.relationships.get(schema).and_then(|origins| origins.get(name)).map_or(&[], Vec::as_slice)
     }
 
-    /// Relations of a schema that have relationships, for hints.
+    /// Names of the relations of a schema that have relationships, for hints.
     pub fn origins_in(&self, schema: &str) -> impl Iterator<Item = &str> {
         self.relationships.get(schema).into_iter().flat_map(HashMap::keys).map(AsRef::as_ref)
     }
 
-    /// The overloads of a function.
+    /// Overloads of a function.
     #[must_use]
     pub fn routines_named(&self, schema: &str, name: &str) -> &[Routine] {
         self.routines.get(schema).and_then(|names| names.get(name)).map_or(&[], Vec::as_slice)
     }
 
-    /// All functions of a schema, in no order.
+    /// All functions of a schema, in arbitrary order.
     pub fn routines_in(&self, schema: &str) -> impl Iterator<Item = &Routine> {
         self.routines.get(schema).into_iter().flat_map(HashMap::values).flatten()
     }
 
-    /// Names of the functions of a schema, in no order.
+    /// Names of the functions of a schema, in arbitrary order.
     pub fn routine_names(&self, schema: &str) -> impl Iterator<Item = &str> {
         self.routines.get(schema).into_iter().flat_map(HashMap::keys).map(AsRef::as_ref)
     }
 
-    /// Settings of a role.
+    /// Settings of a role, if it has any.
     #[must_use]
     pub fn role(&self, name: &str) -> Option<&RoleSettings> {
         self.roles.get(name)
     }
 
-    /// Comment on a schema.
+    /// Text of `COMMENT ON SCHEMA`.
     #[must_use]
     pub fn schema_comment(&self, schema: &str) -> Option<&str> {
         self.schema_comments.get(schema).map(String::as_str)
     }
 
-    /// Domain representations.
+    /// Casts of domain types.
     #[must_use]
     pub const fn representations(&self) -> &Representations {
         &self.representations
     }
 
-    /// Relations, relationships and functions held, for logs and metrics.
+    /// Number of cached objects, for logs and metrics.
     #[must_use]
     pub fn size(&self) -> CacheSize {
         CacheSize {
@@ -347,13 +347,13 @@ impl SchemaCache {
     }
 }
 
-/// How much a cache holds.
+/// Number of objects in a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheSize {
-    /// Relations.
+    /// Number of relations.
     pub relations: usize,
-    /// Relationships, counted in each direction.
+    /// Number of relationships, counted once per direction.
     pub relationships: usize,
-    /// Functions, each overload counted.
+    /// Number of functions; each overload counts.
     pub routines: usize,
 }

@@ -1,12 +1,12 @@
-//! The cache of request shapes: plan and statements of requests that differ in their values only.
+//! Cache of request shapes: plan and statements shared by requests that differ only in their values.
 //!
-//! A shape is method, path, preferences, negotiation, and the query string without the values that become parameters
-//! (`request`). For one that is known, a request is not planned and no statement is rendered: its values go into the
-//! places of a `template`. That is two fifths of what a read costs this server outside the kernel
-//! (docs/decisions/0008). [`crate::parse`] still reads every value, so that what is wrong is found where it always was.
+//! A shape consists of method, path, preferences, content negotiation, and the query string without the values that
+//! become parameters (`request`). For a known shape nothing is planned or rendered: the values are filled into a
+//! `template`. That saves two fifths of the CPU time that a read costs this server outside the kernel
+//! (docs/decisions/0008). [`crate::parse`] still parses every value, so that errors are found as without the cache.
 //!
-//! One cache belongs to one snapshot of schema and settings and goes with it. It is bounded in shapes and in bytes, and
-//! a shape gets in when it is seen for the second time: requests made up to fill it only push out each other's marks.
+//! A cache belongs to one snapshot of schema and settings. It is bounded in shapes and bytes. A shape is admitted
+//! when it is seen a second time, so requests crafted to fill the cache only overwrite each other's marks.
 
 mod request;
 mod template;
@@ -24,20 +24,20 @@ pub use template::{Prepared, Template, render};
 
 use crate::metrics::{SHAPE_BYTES, SHAPE_BYTES_LIMIT, SHAPE_EVICTIONS, SHAPE_LOOKUPS, SHAPES, SHAPES_LIMIT};
 
-/// Shapes kept at most.
-const MOST_SHAPES: usize = 1024;
-/// Shapes remembered as seen once: a place each, chosen by hash.
-const SEEN: usize = 4096;
+/// Maximum number of cached shapes.
+const MAX_SHAPES: usize = 1024;
+/// Slots for shapes seen once, chosen by hash.
+const SEEN_SLOTS: usize = 4096;
 
-/// What is known of request shapes.
+/// The cached templates of one snapshot.
 pub(crate) struct Shapes {
-    /// Held for a look-up or an insert only.
+    /// Locked for a lookup or insert only.
     known: Mutex<Known>,
-    /// Bytes they may take together, about.
-    most_bytes: usize,
+    /// Approximate limit of the memory used by templates.
+    max_bytes: usize,
     seen: Box<[AtomicU64]>,
     hasher: RandomState,
-    // Looked up once: by name and label that costs as much as a look-up here.
+    // Resolved once: resolving a metric by name and label costs as much as a lookup in this cache.
     hits: Counter,
     misses: Counter,
     evictions: Counter,
@@ -57,13 +57,13 @@ impl fmt::Debug for Shapes {
 }
 
 impl Shapes {
-    /// An empty cache of `most_bytes` (`rest.shape_cache`); of 0 bytes it stays empty.
-    pub(crate) fn new(most_bytes: usize) -> Self {
+    /// Creates a cache limited to `max_bytes` (`rest.shape_cache`); 0 disables it.
+    pub(crate) fn new(max_bytes: usize) -> Self {
         let lookups = |result: &'static str| metrics::counter!(SHAPE_LOOKUPS, "result" => result);
         let shapes = Self {
             known: Mutex::new(Known { templates: LruCache::unbounded(), bytes: 0 }),
-            most_bytes,
-            seen: (0..SEEN).map(|_| AtomicU64::new(0)).collect(),
+            max_bytes,
+            seen: (0..SEEN_SLOTS).map(|_| AtomicU64::new(0)).collect(),
             hasher: RandomState::new(),
             hits: lookups("hit"),
             misses: lookups("miss"),
@@ -71,13 +71,13 @@ impl Shapes {
             count: metrics::gauge!(SHAPES),
             bytes: metrics::gauge!(SHAPE_BYTES),
         };
-        metrics::gauge!(SHAPES_LIMIT).set(number(MOST_SHAPES));
-        metrics::gauge!(SHAPE_BYTES_LIMIT).set(number(most_bytes));
+        metrics::gauge!(SHAPES_LIMIT).set(number(MAX_SHAPES));
+        metrics::gauge!(SHAPE_BYTES_LIMIT).set(number(max_bytes));
         shapes.report(0, 0);
         shapes
     }
 
-    /// The template of a shape that is known.
+    /// Looks up the template of a shape.
     pub(crate) fn find(&self, key: &[u8]) -> Option<Arc<Template>> {
         let found = self.known.lock().unwrap_or_else(PoisonError::into_inner).templates.get(key).cloned();
         match &found {
@@ -87,28 +87,28 @@ impl Shapes {
         found
     }
 
-    /// Whether a shape that is not known was seen before; from now on it was.
+    /// Whether an uncached shape was seen before; marks it as seen.
     pub(crate) fn admits(&self, key: &[u8]) -> bool {
-        // 0 is an empty place.
+        // 0 marks an empty slot.
         let hash = self.hasher.hash_one(key) | 1;
-        let place = usize::try_from(hash >> 32).unwrap_or(0) % SEEN;
-        self.seen.get(place).is_some_and(|seen| seen.swap(hash, Ordering::Relaxed) == hash)
+        let slot = usize::try_from(hash >> 32).unwrap_or(0) % SEEN_SLOTS;
+        self.seen.get(slot).is_some_and(|seen| seen.swap(hash, Ordering::Relaxed) == hash)
     }
 
-    /// Takes a shape in, and lets the least recently used ones go for it.
-    pub(crate) fn keep(&self, key: Vec<u8>, template: Template) {
+    /// Caches a template, and evicts the least recently used ones if a limit is exceeded.
+    pub(crate) fn insert(&self, key: Vec<u8>, template: Template) {
         let size = |key: &[u8], template: &Template| 2 * key.len() + template.bytes();
         let added = size(&key, &template);
-        if added > self.most_bytes / 16 {
+        if added > self.max_bytes / 16 {
             return;
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.bytes += added;
-        // Two requests may have made it at once.
+        // Two requests may have built it concurrently.
         if let Some((key, before)) = known.templates.push(key.into(), Arc::new(template)) {
             known.bytes -= size(&key, &before);
         }
-        while known.templates.len() > MOST_SHAPES || known.bytes > self.most_bytes {
+        while known.templates.len() > MAX_SHAPES || known.bytes > self.max_bytes {
             let Some((key, template)) = known.templates.pop_lru() else { break };
             known.bytes -= size(&key, &template);
             self.evictions.increment(1);
@@ -116,7 +116,7 @@ impl Shapes {
         self.report(known.templates.len(), known.bytes);
     }
 
-    /// Forgets all.
+    /// Removes all templates.
     pub(crate) fn clear(&self) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.templates.clear();

@@ -1,12 +1,13 @@
-//! Plans as SQL (rest.md §3.17). Pure.
+//! Renders plans as SQL (rest.md §3.17). Pure.
 //!
-//! Text is our own literals, quoted identifiers and what the catalog gave us (types, defaults); request data is
-//! parameters, except the keys of JSON paths, which are quoted literals so that indexes on such expressions apply.
+//! Text consists of our own literals, quoted identifiers and text from the catalog (types, defaults). Request data is
+//! passed as parameters, except the keys of JSON paths, which are quoted literals so that expression indexes on them
+//! apply.
 //!
-//! A statement answers with the rows themselves, written as JSON here, or with one row: `total_result_set, page_total,
-//! body, response_headers, response_status`, then for reads `is_cut` and for writes `location, inserted`; PostgreSQL
-//! builds that body and it is passed on untouched. The text depends on nothing but the request's shape: which columns,
-//! operators, embeds, limits there are, not what their values are.
+//! A statement returns either the rows themselves, which this server serialises as JSON, or one row:
+//! `total_result_set, page_total, body, response_headers, response_status`, then for reads `is_truncated` and for
+//! writes `location, inserted`. PostgreSQL builds that body and it is passed on unchanged. The text depends only on
+//! the shape of the request (columns, operators, embeds, limits), not on its values.
 
 pub mod body;
 pub mod call;
@@ -25,85 +26,86 @@ use crate::parse::range::RowRange;
 use crate::plan::{Delivery, ReadPlan, TablePlan};
 use crate::rows::Frame;
 
-/// The statements of a plan.
+/// SQL statements of a plan.
 #[derive(Debug, Clone)]
 pub struct Statements {
-    /// The one that answers.
+    /// Main statement.
     pub main: Statement,
-    /// How it answers.
+    /// Form of its result.
     pub form: Form,
-    /// For planned and estimated counts: `EXPLAIN` of the count, and the count of the role's own rows.
+    /// For planned and estimated counts: `EXPLAIN` of the count, and a count of the rows visible to the role.
     pub estimates: Vec<Statement>,
 }
 
-/// How the main statement answers.
+/// Form of the main statement's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// One row, with the columns below.
+    /// One row with the columns listed below.
     Value,
-    /// The rows themselves. What the transaction says about the response is asked by [`response_settings`].
+    /// The rows themselves. [`response_settings`] reads what the transaction sets for the response.
     Rows {
-        /// What stands around them as JSON.
+        /// JSON around the rows.
         frame: Frame,
-        /// There may be one more than this, which says that max-rows kept rows back.
-        cut_at: Option<u64>,
-        /// As many rows as there are is the total, too.
+        /// Maximum number of rows to return. The statement fetches one more, which shows that max-rows truncated the
+        /// result.
+        row_cap: Option<u64>,
+        /// Whether the number of rows is also the total.
         counts: bool,
     },
-    /// A row for each row written: `response_headers` and `response_status`.
+    /// One row per written row, with `response_headers` and `response_status`.
     Written,
 }
 
-/// Column of `total_result_set` in the answer.
+/// Index of column `total_result_set`.
 pub const TOTAL: usize = 0;
-/// Column of `page_total`.
+/// Index of column `page_total`.
 pub const PAGE: usize = 1;
-/// Column of `body`.
+/// Index of column `body`.
 pub const BODY: usize = 2;
-/// Column of `response_headers`.
+/// Index of column `response_headers`.
 pub const HEADERS: usize = 3;
-/// Column of `response_status`.
+/// Index of column `response_status`.
 pub const STATUS: usize = 4;
-/// Column of `is_cut`; reads only.
-pub const CUT: usize = 5;
-/// Column of `location`; writes only.
+/// Index of column `is_truncated`; reads only.
+pub const TRUNCATED: usize = 5;
+/// Index of column `location`; writes only.
 pub const LOCATION: usize = 5;
-/// Column of `inserted`; writes only.
+/// Index of column `inserted`; writes only.
 pub const INSERTED: usize = 6;
 
-/// The statements of a read.
+/// Statements of a read.
 #[must_use]
-pub fn of_read(plan: &TablePlan) -> Statements {
-    let Delivery::Rows { frame, as_json } = &plan.delivery else { return of_read_as_value(plan) };
+pub fn for_read(plan: &TablePlan) -> Statements {
+    let Delivery::Rows { frame, as_json } = &plan.delivery else { return for_read_as_value(plan) };
     let counts = match plan.common.count {
         None | Some(Count::Planned) => false,
         Some(Count::Exact | Count::Estimated) if plan.read.range.is_all() => true,
-        Some(Count::Exact | Count::Estimated) => return of_read_as_value(plan),
+        Some(Count::Exact | Count::Estimated) => return for_read_as_value(plan),
     };
-    let range = match plan.cut_at {
+    let range = match plan.row_cap {
         Some(cap) => RowRange { limit: Some(u128::from(cap) + 1), ..plan.read.range },
         None => plan.read.range,
     };
     Statements {
         main: select::rows(&plan.read, range, as_json).into(),
-        form: Form::Rows { frame: *frame, cut_at: plan.cut_at, counts },
+        form: Form::Rows { frame: *frame, row_cap: plan.row_cap, counts },
         estimates: estimates(plan),
     }
 }
 
-/// The statements of a read that answer with one row, whatever the plan says.
+/// Statements of a read whose result is one row, whatever the plan's delivery.
 #[must_use]
-pub fn of_read_as_value(plan: &TablePlan) -> Statements {
+pub fn for_read_as_value(plan: &TablePlan) -> Statements {
     let mut main = Sql::text("SELECT ");
     main.push(total(&plan.read, plan.common.count, plan.max_rows));
     main.push_text(" AS total_result_set, count(*) AS page_total, ");
-    main.push(if plan.head { body::nothing() } else { body::of_rows(&plan.format.shape) });
+    main.push(if plan.head { body::nothing() } else { body::from_rows(&plan.format.shape) });
     main.push_text(" AS body, ");
     main.push_text(RESPONSE_SETTINGS);
-    if let Some(cap) = plan.cut_at.filter(|_| !total_tells_cut(plan)) {
+    if let Some(cap) = plan.row_cap.filter(|_| !total_reveals_truncation(plan)) {
         main.push_text(", ");
-        main.push(is_cut(&plan.read, cap));
-        main.push_text(" AS is_cut");
+        main.push(is_truncated(&plan.read, cap));
+        main.push_text(" AS is_truncated");
     }
     main.push_text(" FROM (");
     main.push(select::level(&plan.read, None));
@@ -116,16 +118,16 @@ fn estimates(plan: &TablePlan) -> Vec<Statement> {
     match plan.common.count {
         Some(Count::Planned | Count::Estimated) => {
             let planned = Sql::text("EXPLAIN (FORMAT JSON) ").then(select::countable(&plan.read));
-            vec![planned.into(), own_rows(plan).into()]
+            vec![planned.into(), visible_rows(plan).into()]
         }
         Some(Count::Exact) | None => Vec::new(),
     }
 }
 
-/// Where policies choose among the rows of some relation for this role, what stands in the place of PostgreSQL's estimate,
-/// which is made of everybody's rows: the role's own rows, counted up to one cap behind the page. Otherwise null.
-/// A view counts as what is below it.
-fn own_rows(plan: &TablePlan) -> Sql {
+/// Replaces PostgreSQL's estimate if row-level security filters some relation for this role, because the estimate
+/// covers the rows of all roles: counts the rows visible to the role, up to one cap beyond the page. Null otherwise.
+/// A view is checked through the relations below it.
+fn visible_rows(plan: &TablePlan) -> Sql {
     let mut relations = Vec::new();
     select::relations(&plan.read, &mut relations);
     relations.sort_unstable();
@@ -146,17 +148,18 @@ fn own_rows(plan: &TablePlan) -> Sql {
          AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass) SELECT CASE WHEN \
          (SELECT bool_or(pg_catalog.row_security_active(oid)) FROM pgrst_below) THEN ",
     ))
-    .then(counted(&plan.read, cap))
+    .then(count_rows(&plan.read, cap))
     .then(Sql::text(" END"))
 }
 
-/// Whether the total tells if max-rows kept rows back; of groups it does not tell how many there are.
-pub(crate) fn total_tells_cut(plan: &TablePlan) -> bool {
+/// Whether the total shows that max-rows truncated the result. It does not for groups, because it counts rows.
+pub(crate) fn total_reveals_truncation(plan: &TablePlan) -> bool {
     plan.common.count == Some(Count::Exact) && !plan.read.is_grouped()
 }
 
-/// Whether there is a row behind a page that is as full as max-rows allows. Groups cannot be counted by rows.
-fn is_cut(read: &ReadPlan, cap: u64) -> Sql {
+/// Tests for a row beyond a page of max-rows rows. Groups cannot be counted by rows, so a full page counts as
+/// truncated.
+fn is_truncated(read: &ReadPlan, cap: u64) -> Sql {
     let is_full = Sql::text("count(*) >= ").then(number(cap.into()));
     if read.is_grouped() {
         return is_full;
@@ -170,19 +173,19 @@ fn is_cut(read: &ReadPlan, cap: u64) -> Sql {
         .then(Sql::text(") END"))
 }
 
-/// What the transaction says about the response, where the main statement answers with rows: the columns
-/// `response_headers` and `response_status`.
+/// Reads what the transaction set for the response, if the main statement returns rows: columns `response_headers`
+/// and `response_status`.
 #[must_use]
 pub fn response_settings() -> Statement {
     static TEXT: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from(format!("SELECT {RESPONSE_SETTINGS}")));
     Statement { text: Arc::clone(&TEXT), params: Vec::new() }
 }
 
-/// What the transaction says about the response; read last, so that it sees what the statement did.
+/// Headers and status that the transaction set for the response; evaluated last, so that they reflect the statement.
 const RESPONSE_SETTINGS: &str = "nullif(current_setting('response.headers', true), '') AS response_headers, \
      nullif(current_setting('response.status', true), '') AS response_status";
 
-/// `EXPLAIN` before the whole statement, if it is asked for.
+/// Prefixes the statement with `EXPLAIN` if the request asks for its plan.
 fn explained(main: Sql, explain: Option<&PlanMedia>) -> Sql {
     let Some(plan) = explain else { return main };
     let mut sql = Sql::text(if plan.json { "EXPLAIN (FORMAT JSON" } else { "EXPLAIN (FORMAT TEXT" });
@@ -193,23 +196,23 @@ fn explained(main: Sql, explain: Option<&PlanMedia>) -> Sql {
     sql.then(main)
 }
 
-/// The number of rows without the window.
+/// Number of rows without limit and offset.
 ///
-/// When the page is not full, it is offset plus page and nothing is counted; PostgreSQL evaluates the sub-select only
-/// if the CASE gets there.
+/// If the page is not full, that is offset plus page size and nothing is counted; PostgreSQL evaluates the sub-select
+/// only when the CASE reaches it.
 fn total(read: &ReadPlan, count: Option<Count>, cap: Option<u64>) -> Sql {
     let cap = match count {
         None | Some(Count::Planned) => return Sql::text("null::int8"),
         Some(Count::Exact) => None,
-        // One more than the cap tells "more than that".
+        // One more than the cap means "more than that".
         Some(Count::Estimated) => cap.map(|cap| u128::from(cap) + 1),
     };
     if read.range.is_all() {
         return Sql::text("count(*)");
     }
     if read.is_grouped() {
-        // The rows that match, not the groups: the page says nothing about them.
-        return counted(read, cap);
+        // Counts matching rows rather than groups, which the page size does not show.
+        return count_rows(read, cap);
     }
     let mut sql = Sql::text("CASE WHEN ");
     if read.range.offset > 0 {
@@ -225,13 +228,13 @@ fn total(read: &ReadPlan, count: Option<Count>, cap: Option<u64>) -> Sql {
     sql.push_text(" THEN ");
     sql.push(number(read.range.offset));
     sql.push_text(" + count(*) ELSE ");
-    sql.push(counted(read, cap));
+    sql.push(count_rows(read, cap));
     sql.push_text(" END");
     sql
 }
 
-/// The matching rows, counted up to `cap`.
-fn counted(read: &ReadPlan, cap: Option<u128>) -> Sql {
+/// Counts the matching rows, up to `cap`.
+fn count_rows(read: &ReadPlan, cap: Option<u128>) -> Sql {
     let mut sql = Sql::text("(SELECT count(*) FROM (");
     sql.push(select::countable(read));
     if let Some(cap) = cap {
@@ -242,12 +245,12 @@ fn counted(read: &ReadPlan, cap: Option<u128>) -> Sql {
     sql
 }
 
-/// A number, as a parameter: statements that differ in a number only are prepared once.
+/// A number as a parameter, so that statements that differ only in a number share one prepared statement.
 pub(crate) fn number(value: u128) -> Sql {
     Sql::param(value.to_string()).then(Sql::text("::int8"))
 }
 
-/// The text of an array of texts: `{"a","b"}`.
+/// Text of an array of strings: `{"a","b"}`.
 #[must_use]
 pub fn array_literal<T: AsRef<str>>(elements: &[T]) -> String {
     let mut literal = String::from("{");

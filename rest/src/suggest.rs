@@ -1,20 +1,19 @@
-//! Spelling hints for names that were not found (rest.md §3.18).
+//! Suggests similar names for names that were not found (rest.md §3.18).
 //!
-//! Works like the FuzzySet library PostgREST uses: candidates share a trigram (else a bigram) with the wrong name and
-//! are ranked by edit distance over length, so that clients who read our hints read the same words.
+//! Works like the FuzzySet library used by PostgREST: candidates share a trigram (or else a bigram) with the given
+//! name and are ranked by edit distance relative to length, so that both servers suggest the same names.
 
 use std::collections::HashSet;
 
-/// Similarity from which a table or function is suggested.
+/// Minimum similarity of a suggested table or function.
 pub const NAME_SIMILARITY: f64 = 0.75;
-/// Schemas with fewer relations are searched: from then on the search would cost more than it is worth, and misspelled
-/// names could keep a core busy.
+/// Only schemas with fewer relations are searched: in larger ones misspelled names could keep a core busy.
 pub const SEARCHED_RELATIONS: usize = 500;
-/// Similarity from which parameters and relationships are suggested.
+/// Minimum similarity of suggested parameters and relationships.
 pub const LOOSE_SIMILARITY: f64 = 0.33;
 
-/// The candidates that are at least `minimum` like `wrong` (1.0 is equal but for case), the one to suggest first. Each is
-/// what would be suggested if those before it did not exist.
+/// Candidates whose similarity to `wrong` is at least `minimum` (1.0 is equal apart from case), best first. Each one
+/// is what would be suggested if those before it did not exist.
 pub fn ranked<'a>(candidates: impl IntoIterator<Item = &'a str>, wrong: &str, minimum: f64) -> Vec<&'a str> {
     let wrong = wrong.to_lowercase();
     let known: Vec<(&str, String)> = candidates
@@ -32,25 +31,22 @@ pub fn ranked<'a>(candidates: impl IntoIterator<Item = &'a str>, wrong: &str, mi
             .map(|(name, candidate)| (*name, strsim::normalized_levenshtein(candidate, &wrong)))
             .filter(|(_, score)| *score >= minimum)
             .collect();
-        // Of those that are equally alike, the first by name.
+        // Ties are broken by name.
         alike.sort_by(|(a_name, a), (b_name, b)| b.total_cmp(a).then_with(|| a_name.cmp(b_name)));
         ranked.extend(alike.into_iter().map(|(name, _)| name));
     }
     ranked
 }
 
-/// Names of too different a length cannot be alike: as many edits as one is longer are needed in any case. So a name of
-/// kilobytes keeps no core busy.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a request target is at most some hundred thousand bytes long"
-)]
+/// Whether two names are close enough in length to be similar: the difference in length is a lower bound of the edit
+/// distance. Bounds the work for names of several kilobytes.
+#[expect(clippy::cast_precision_loss, reason = "a request target has at most some hundred thousand bytes")]
 fn length_allows(a: &str, b: &str, minimum: f64) -> bool {
     let (a, b) = (a.chars().count(), b.chars().count());
     a.min(b) as f64 >= minimum * a.max(b) as f64
 }
 
-/// Runs of `size` characters of the word between dashes.
+/// All `size`-character windows of the word enclosed in dashes.
 fn grams(word: &str, size: usize) -> HashSet<Vec<char>> {
     let letters = word.chars().filter(|c| c.is_alphanumeric() || matches!(c, ',' | ' '));
     let framed: Vec<char> = std::iter::once('-').chain(letters).chain(['-']).collect();
@@ -66,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_another_length_is_not_compared() {
+    fn names_of_different_length_are_not_compared() {
         for (name, is_compared) in [("projects", true), ("subprojects", true), ("xyz", false), ("", false)] {
             assert_eq!(length_allows("projects", name, 0.5), is_compared, "{name}");
         }
@@ -75,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn close_names_are_suggested_and_far_ones_are_not() {
+    fn only_similar_names_are_suggested() {
         let names = ["items", "projects", "clients"];
         assert_eq!(best(names, "project", NAME_SIMILARITY), Some("projects"));
         assert_eq!(best(names, "Itmes", NAME_SIMILARITY), None);

@@ -1,9 +1,9 @@
-//! The inputs that fuzzing kept, replayed: each was new to a parser once, or was a finding.
+//! Replays the inputs retained from fuzzing: each one reached new code or was a finding.
 
 use basalt_fuzz::{TARGETS, corpus};
 
 #[test]
-fn every_input_keeps_its_promises() {
+fn corpus_inputs_satisfy_properties() {
     for target in TARGETS {
         let file = corpus::path(target.name);
         let text =
@@ -11,7 +11,7 @@ fn every_input_keeps_its_promises() {
         let inputs = corpus::parse(&text).unwrap();
         assert!(!inputs.is_empty(), "{} has no inputs", target.name);
         for (line, input) in inputs.iter().enumerate() {
-            // The line tells where the input of a failure stands.
+            // Printed so that a failure shows its input.
             println!("{}:{}: {}", file.display(), line + 1, input.escape_ascii());
             (target.run)(input);
         }

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use basalt_core::settings::{Source, Value, Written};
-use basalt_rest::config::names_between_commas;
+use basalt_rest::config::split_verbatim;
 
 use super::foreign::{self, Collected, Form, Meaning, Name, describe, flag};
 use super::libpq;
@@ -40,7 +40,7 @@ pub(super) fn form() -> Form {
             Name::new("db-config", is_flag("rest.database_settings")),
             Name::new(
                 "db-extra-search-path",
-                Names { key: "rest.extra_search_path", read: names_between_commas, may_be_empty: true },
+                Names { key: "rest.extra_search_path", read: split_verbatim, may_be_empty: true },
             ),
             Name::new("db-hoisted-tx-settings", List("rest.hoisted_tx_settings")),
             Name::new("db-max-rows", Same("rest.max_rows")).with_aliases(&["max-rows"]),
@@ -58,11 +58,8 @@ pub(super) fn form() -> Form {
             Name::new("db-pre-request", Same("rest.pre_request")).with_aliases(&["pre-request"]),
             Name::new("db-prepared-statements", Special("`false` sets `database.statement_cache` to 0")),
             Name::new("db-root-spec", Same("rest.root_spec")).with_aliases(&["root-spec"]),
-            Name::new(
-                "db-schemas",
-                Names { key: "rest.schemas", read: names_between_commas, may_be_empty: false },
-            )
-            .with_aliases(&["db-schema"]),
+            Name::new("db-schemas", Names { key: "rest.schemas", read: split_verbatim, may_be_empty: false })
+                .with_aliases(&["db-schema"]),
             Name::new("db-timezone-enabled", Ignored),
             Name::new("db-tx-end", Same("rest.tx_end")),
             Name::new("db-uri", Special("`database.authenticator_url` and `database.verify_certificate`")),

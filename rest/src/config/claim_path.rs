@@ -1,8 +1,8 @@
-//! Where the role is found in the claims (`rest.role_claim`, rest.md §3.15): keys and positions, as `.role`,
-//! `."https://example.com/role".key` or `.app.roles[0]`. A `$` before the path means nothing.
+//! Path to the role in the claims (`rest.role_claim`, rest.md §3.15): keys and indexes, as in `.role`,
+//! `."https://example.com/role".key` or `.app.roles[0]`. A leading `$` is ignored.
 //!
-//! A claim that is no text still names a role, by its JSON text. That role will hardly exist, and PostgreSQL says so; to
-//! take the caller for a visitor instead would hide a broken token.
+//! A claim that is not a string still names a role, by its JSON text. Such a role is unlikely to exist, and
+//! PostgreSQL then rejects it; treating the caller as anonymous would hide a broken token.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::ConfigError;
 
-/// Where a value is found in the claims.
+/// Path to a value in the claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimPath {
     key: String,
@@ -32,7 +32,7 @@ impl Default for ClaimPath {
 }
 
 impl ClaimPath {
-    /// The role that the claims name; `None` where the path leads nowhere.
+    /// Role named by the claims; `None` if the path does not exist.
     #[must_use]
     pub fn role<'a>(&self, claims: &'a Map<String, Value>) -> Option<Cow<'a, str>> {
         let found = self.rest.iter().try_fold(claims.get(&self.key)?, |value, step| match step {
@@ -58,7 +58,7 @@ impl FromStr for ClaimPath {
     }
 }
 
-/// `.key`, `."any text"` and `[0]`, one after the other.
+/// Parses a sequence of `.key`, `."any text"` and `[0]`.
 fn steps(mut text: &str) -> Option<Vec<Step>> {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '@');
     let mut steps = Vec::new();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_positions_lead_to_the_role() {
+    fn path_of_keys_and_indexes_finds_role() {
         for (path, found) in [
             (".role", "a"),
             ("$.role", "a"),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_is_no_text_is_told_as_json() {
+    fn non_string_claim_yields_json_text() {
         assert_eq!(role(".n").as_deref(), Some("7"));
         assert_eq!(role(".nothing").as_deref(), Some("null"));
         assert_eq!(role(".empty").as_deref(), Some(""));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_refused() {
+    fn invalid_path_is_rejected() {
         for wrong in [
             "role", "", ".", "$", ".a..b", "[0]", "$[0]", ".a[x]", ".x-y", ".a[0", ".\"a", "$$.role", ".a[*]",
         ] {

@@ -1,7 +1,7 @@
-//! Settings stored in the database, laid over the configured ones (rest.md §4.5).
+//! Settings stored in the database, applied over the configured ones (rest.md §4.5).
 //!
-//! `ALTER ROLE authenticator SET pgrst.NAME`, the same `IN DATABASE`, or what `rest.pre_config` sets. A typo there must
-//! not take the service down: what cannot be used is reported, and the value that held before goes on holding.
+//! They are set by `ALTER ROLE authenticator SET pgrst.NAME`, the same `IN DATABASE`, or `rest.pre_config`. A typo
+//! there must not take the service down: an invalid value is reported, and the previous one stays in effect.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,9 +10,9 @@ use basalt_core::keys::KeyMaterial;
 use basalt_core::settings::Value;
 use basalt_core::settings::kinds::read_as;
 
-use super::{ConfigError, RestConfig, names_between_commas, split_identifiers};
+use super::{ConfigError, RestConfig, split_identifiers, split_verbatim};
 
-/// The settings that count in a database, without their prefix; a pre-config function may set them too.
+/// Names of the settings accepted from the database, without prefix; a pre-config function may set them too.
 pub const DATABASE_SETTINGS: [&str; 22] = [
     "db_schemas",
     "db_extra_search_path",
@@ -38,9 +38,9 @@ pub const DATABASE_SETTINGS: [&str; 22] = [
     "client_error_verbosity",
 ];
 
-const ONLY_WHERE_CONFIGURED: &str = "cannot be set in the database, only where the server is configured";
+const NOT_IN_DATABASE: &str = "cannot be set in the database, only in the server's configuration";
 
-/// Those that PostgREST does not take from a database either.
+/// Settings that PostgREST does not accept from a database either.
 const ONLY_CONFIGURED: [&str; 18] = [
     "db_uri",
     "db_config",
@@ -65,7 +65,7 @@ const ONLY_CONFIGURED: [&str; 18] = [
 /// `pgrst.jwt_secret`: a plain or base64 secret, a JWK or a JWK set.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct JwtSecret {
-    /// As it is stored.
+    /// Secret as stored.
     pub text: String,
     /// `pgrst.jwt_secret_is_base64`
     pub is_base64: bool,
@@ -78,31 +78,31 @@ impl fmt::Debug for JwtSecret {
 }
 
 impl JwtSecret {
-    /// The keys it stands for; tokens that name a key are verified by that one only.
+    /// The keys that the secret stands for; a token with a `kid` is verified by that key only.
     ///
     /// # Errors
-    /// It is too short, no base64, or no key that we have.
+    /// The secret is too short, not base64, or not a supported key.
     pub fn key_material(&self) -> Result<KeyMaterial, ConfigError> {
         Ok(KeyMaterial::from_jwt_secret(&self.text, self.is_base64)?)
     }
 }
 
-/// The outcome of laying settings over a configuration.
+/// Result of applying stored settings to a configuration.
 #[derive(Debug)]
 pub struct Stored {
-    /// The configuration that holds now.
+    /// Resulting configuration.
     pub config: RestConfig,
-    /// The settings that were accepted, to be kept should they become unusable.
+    /// Accepted settings, kept in case they become invalid.
     pub accepted: HashMap<String, String>,
-    /// What could not be used, and why, for the log.
-    pub complaints: Vec<String>,
+    /// Messages about rejected settings, for the log.
+    pub warnings: Vec<String>,
 }
 
 impl RestConfig {
-    /// The configuration with the settings stored in the database laid over it.
+    /// Applies settings stored in the database to this configuration.
     ///
-    /// `settings` are name and value pairs without the `pgrst.` prefix, of which later ones count more; `before` is
-    /// what was accepted the last time.
+    /// `settings` are name and value pairs without the `pgrst.` prefix; later ones take precedence. `before` are the
+    /// settings accepted by the previous load.
     #[must_use]
     pub fn with_database_settings(
         &self,
@@ -111,8 +111,8 @@ impl RestConfig {
     ) -> Stored {
         let mut config = self.clone();
         let mut accepted = HashMap::new();
-        let mut complaints = Vec::new();
-        // The secret is one setting in two parts: how it is written must be known first.
+        let mut warnings = Vec::new();
+        // Whether the secret is base64 must be known before it is parsed.
         let mut settings: Vec<&(String, String)> = settings.iter().collect();
         settings.sort_by_key(|(name, _)| name == "jwt_secret");
         for (name, value) in settings {
@@ -124,24 +124,24 @@ impl RestConfig {
             if let Some(old) = kept {
                 let _older = accepted.insert(name.clone(), old.clone());
             }
-            complaints.push(format!("pgrst.{name} in the database {problem}; what held before holds on"));
+            warnings.push(format!("pgrst.{name} in the database {problem}; keeping the previous value"));
         }
-        Stored { config, accepted, complaints }
+        Stored { config, accepted, warnings }
     }
 
-    /// Sets one value under the name rest.md §4.5 gives it; on an error nothing has changed. The message goes on after
+    /// Sets one value under its name in rest.md §4.5; on error nothing has changed. The error message continues after
     /// the name.
     fn set_stored(&mut self, name: &str, value: &str) -> Result<(), String> {
         let value = value.trim();
         let optional = || (!value.is_empty()).then(|| value.to_owned());
-        let told = |error: ConfigError| format!("does not fit: {error}");
+        let invalid = |error: ConfigError| format!("is invalid: {error}");
         match name {
             "db_max_rows" | "max_rows" if value.is_empty() => self.max_rows = None,
             "jwt_secret" => {
                 let is_base64 = self.jwt_secret.as_ref().is_some_and(|secret| secret.is_base64);
                 let secret = optional().map(|text| JwtSecret { text, is_base64 });
                 if let Some(secret) = &secret {
-                    let _usable = secret.key_material().map_err(told)?;
+                    let _usable = secret.key_material().map_err(invalid)?;
                 }
                 self.jwt_secret = secret;
             }
@@ -154,11 +154,11 @@ impl RestConfig {
                 self.cors_origins = Some(origins).filter(|origins| !origins.is_empty());
             }
             "openapi_server_proxy_uri" => {
-                self.openapi_server_proxy_uri = optional().map(address).transpose().map_err(told)?;
+                self.openapi_server_proxy_uri = optional().map(address).transpose().map_err(invalid)?;
             }
-            // Connections are there before the database is asked.
-            "db_prepared_statements" if !flag(value)? => return Err(ONLY_WHERE_CONFIGURED.to_owned()),
-            // Verified tokens are always kept, which changes no answer.
+            // Connections exist before the database is queried.
+            "db_prepared_statements" if !flag(value)? => return Err(NOT_IN_DATABASE.to_owned()),
+            // Verified tokens are always cached, which does not affect responses.
             "db_prepared_statements" => {}
             "jwt_cache_max_lifetime" | "jwt_cache_max_entries" | "raw_media_types" => {}
             other => return self.set_other(other, value),
@@ -166,7 +166,7 @@ impl RestConfig {
         Ok(())
     }
 
-    /// Settings that are spelled here as where the server is configured, and the project's own.
+    /// Sets a setting whose values are written as in the server's configuration, or a custom `app.settings` value.
     fn set_other(&mut self, name: &str, value: &str) -> Result<(), String> {
         if let Some(own) = ["app.settings.", "app_settings_"].iter().find_map(|p| name.strip_prefix(p)) {
             self.app_settings.retain(|(known, _)| known != own);
@@ -174,7 +174,7 @@ impl RestConfig {
             return Ok(());
         }
         if ONLY_CONFIGURED.contains(&name) {
-            return Err(ONLY_WHERE_CONFIGURED.to_owned());
+            return Err(NOT_IN_DATABASE.to_owned());
         }
         let key = match name {
             "db_schema" => "schemas",
@@ -184,11 +184,11 @@ impl RestConfig {
             known if DATABASE_SETTINGS.contains(&known) => {
                 known.strip_prefix("db_").or_else(|| known.strip_prefix("server_")).unwrap_or(known)
             }
-            _ => return Err("is none of the settings of protocols/rest.md section 4.5".to_owned()),
+            _ => return Err("is not a setting listed in protocols/rest.md section 4.5".to_owned()),
         };
         let value = match key {
             "schemas" | "extra_search_path" => {
-                Value::List(names_between_commas(value).into_iter().map(Value::Text).collect())
+                Value::List(split_verbatim(value).into_iter().map(Value::Text).collect())
             }
             _ => Value::Bare(value.to_owned()),
         };
@@ -196,12 +196,12 @@ impl RestConfig {
     }
 }
 
-/// PostgREST accepts the usual spellings of a boolean.
+/// Parses a boolean in any of the spellings that PostgREST accepts.
 fn flag(text: &str) -> Result<bool, String> {
     read_as::<bool, bool>(&Value::Bare(text.to_owned()))
 }
 
-/// An absolute `http` or `https` address.
+/// Validates an absolute `http` or `https` address.
 fn address(text: String) -> Result<String, ConfigError> {
     let is_address = text.parse::<http::Uri>().is_ok_and(|uri| {
         uri.host().is_some_and(|host| !host.is_empty()) && matches!(uri.scheme_str(), Some("http" | "https"))
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_override_and_typos_do_not() {
+    fn valid_settings_apply_and_typos_do_not() {
         let settings = [
             ("db_schemas", "api, My Schema,SPECIAL \"@/\\#~_-"),
             ("db_max_rows", "5"),
@@ -232,46 +232,46 @@ mod tests {
             ("db_pool", "5"),
             ("jwt_cache_max_lifetime", "3600"),
         ];
-        let Stored { config, complaints, .. } = stored(&settings);
+        let Stored { config, warnings, .. } = stored(&settings);
         assert_eq!(config.schemas, ["api", "My Schema", "SPECIAL \"@/\\#~_-"], "verbatim");
         assert_eq!(config.max_rows, Some(5));
         assert_eq!(config.tx_end, TxEnd::default());
-        assert_eq!(complaints.len(), 3, "{complaints:?}");
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
     }
 
     #[test]
-    fn an_empty_search_path_is_none() {
-        let Stored { config, complaints, .. } = stored(&[("db_extra_search_path", "")]);
-        assert_eq!((config.extra_search_path, complaints.len()), (Vec::new(), 0));
+    fn empty_search_path_is_accepted() {
+        let Stored { config, warnings, .. } = stored(&[("db_extra_search_path", "")]);
+        assert_eq!((config.extra_search_path, warnings.len()), (Vec::new(), 0));
     }
 
     #[test]
-    fn what_becomes_unusable_keeps_its_last_value() {
+    fn invalid_value_keeps_previous_one() {
         let first = stored(&[("db_max_rows", "5"), ("db_anon_role", "guest")]);
         let base = RestConfig::default();
         let bad = pairs(&[("db_max_rows", "many"), ("db_anon_role", "")]);
         let second = base.with_database_settings(&bad, &first.accepted);
         assert_eq!((second.config.max_rows, second.config.anon_role), (Some(5), None));
-        assert_eq!(second.complaints.len(), 1);
+        assert_eq!(second.warnings.len(), 1);
         let third = base.with_database_settings(&bad, &second.accepted);
         assert_eq!(third.config.max_rows, Some(5), "and again");
         assert_eq!(base.with_database_settings(&[], &third.accepted).config.max_rows, Some(1000), "gone");
     }
 
     #[test]
-    fn a_secret_may_be_base64_whatever_comes_first() {
+    fn base64_secret_is_independent_of_order() {
         let secret = "YSBzZWNyZXQgb2YgYXQgbGVhc3QgdGhpcnR5LXR3byBieXRlcw==";
         let settings = [("jwt_secret", secret), ("jwt_secret_is_base64", "true")];
-        let Stored { config, complaints, .. } = stored(&settings);
-        assert_eq!(complaints, Vec::<String>::new());
+        let Stored { config, warnings, .. } = stored(&settings);
+        assert_eq!(warnings, Vec::<String>::new());
         assert_eq!(config.jwt_secret, Some(JwtSecret { text: secret.to_owned(), is_base64: true }));
         let short = stored(&[("jwt_secret", "too short")]);
         assert_eq!(short.config.jwt_secret, None);
-        assert!(!short.complaints[0].contains("too short"), "{:?}", short.complaints);
+        assert!(!short.warnings[0].contains("too short"), "{:?}", short.warnings);
     }
 
     #[test]
-    fn each_value_is_checked() {
+    fn invalid_values_are_rejected() {
         for (name, value) in [
             ("db_max_rows", "-1"),
             ("db_schemas", "public, pg_catalog"),
@@ -284,12 +284,12 @@ mod tests {
             ("db_pre_request", "a.b.c"),
             ("client_error_verbosity", "loud"),
         ] {
-            let Stored { config, complaints, .. } = stored(&[(name, value)]);
+            let Stored { config, warnings, .. } = stored(&[(name, value)]);
             assert_eq!(config, RestConfig::default(), "{name}");
-            assert_eq!(complaints.len(), 1, "{name}");
+            assert_eq!(warnings.len(), 1, "{name}");
         }
         for name in DATABASE_SETTINGS {
-            let unknown = stored(&[(name, "\u{1}")]).complaints;
+            let unknown = stored(&[(name, "\u{1}")]).warnings;
             assert!(unknown.iter().all(|complaint| !complaint.contains("section 4.5")), "{unknown:?}");
         }
     }

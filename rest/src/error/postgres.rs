@@ -1,4 +1,5 @@
-//! Errors that PostgreSQL reports: SQLSTATE to status, and errors raised on purpose (rest.md §3.18).
+//! Errors reported by PostgreSQL: mapping of SQLSTATE to status, and errors raised by `RAISE sqlstate 'PGRST'`
+//! (rest.md §3.18).
 
 use std::collections::BTreeMap;
 
@@ -19,12 +20,12 @@ pub(super) fn wire(error: &PgError, context: ErrorContext) -> ErrorResponse {
     let mut response = ErrorResponse::new(status, &*error.code, &*error.message);
     response.details = error.detail.clone().map_or(Value::Null, Value::String);
     response.hint = match &error.hint {
-        // PostgreSQL's own hint is for its operator.
-        _ if error.code == "54001" && error.exceeds_limit() => Some(TOO_DEEP.to_owned()),
-        None if error.exceeds_limit() => Some(TOO_MUCH.to_owned()),
+        // PostgreSQL's own hint addresses the server's operator.
+        _ if error.code == "54001" && error.exceeds_limit() => Some(NESTING_HINT.to_owned()),
+        None if error.exceeds_limit() => Some(SIZE_HINT.to_owned()),
         hint => hint.clone(),
     };
-    // Digits that are no status give 500, which keeps its own phrase.
+    // An invalid status becomes 500, which keeps its standard reason phrase.
     if error.code.get(2..) == Some(status.as_str()) && error.code.starts_with("PT") {
         response.reason = Some(error.message.clone());
     }
@@ -34,11 +35,12 @@ pub(super) fn wire(error: &PgError, context: ErrorContext) -> ErrorResponse {
     response
 }
 
-const TOO_DEEP: &str = "The request nests too deeply for PostgreSQL: use fewer levels in its values, JSON paths, conditions or embeds.";
-const TOO_MUCH: &str = "The request, or a value or pattern in it, is larger than PostgreSQL allows here.";
+const NESTING_HINT: &str = "The request nests too deeply for PostgreSQL: use fewer levels in its values, JSON paths, conditions or embeds.";
+const SIZE_HINT: &str = "The request, or a value or pattern in it, is larger than PostgreSQL allows here.";
 
-/// The first row of the contract's table that matches. Of class 54 and of refused memory, what a function or a trigger ran into is 500, as the
-/// table says; what the request itself is too much for is its client's to mend (docs/decisions/0052).
+/// Status by the first matching row of the contract's table. Class 54 and failed memory allocations are 500 when they
+/// occur in a function or trigger, as in the table, but 400 when the request itself exceeds the limit, because the
+/// client can correct that (docs/decisions/0052).
 fn status(error: &PgError, is_anonymous: bool) -> StatusCode {
     let code = error.code.as_str();
     let class = code.get(..2).unwrap_or_default();
@@ -90,7 +92,7 @@ struct RaisedDetail {
     headers: BTreeMap<String, String>,
 }
 
-/// `RAISE sqlstate 'PGRST'`: the error says everything itself.
+/// Parses `RAISE sqlstate 'PGRST'`, where the error itself defines status, headers and body.
 fn raised(error: &PgError) -> ErrorResponse {
     let malformed = |details: String, hint: &str| {
         let mut response = ErrorResponse::new(
@@ -129,7 +131,7 @@ fn raised(error: &PgError) -> ErrorResponse {
     response
 }
 
-/// A whole number, also written `400.0`, of a status that can end an exchange.
+/// Parses an integer status, also written as `400.0`, that can end an exchange.
 fn raised_status(number: &serde_json::Number) -> Option<StatusCode> {
     let status = number.as_u64().or_else(|| number.to_string().strip_suffix(".0")?.parse().ok())?;
     let status = StatusCode::from_u16(u16::try_from(status).ok()?).ok()?;
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn sqlstates_map_as_the_contract_lists_them() {
+    fn sqlstates_map_to_statuses_of_contract() {
         for (code, message, anonymous, authenticated) in [
             ("08006", "", 503, 503),
             ("09000", "", 500, 500),
@@ -197,7 +199,6 @@ mod tests {
             ("PT402", "", 402, 402),
             ("PT40A", "", 500, 500),
         ] {
-            // As a function raises it.
             let error = PgError { is_nested: true, ..error(code, message, None) };
             assert_eq!(status(&error, true).as_u16(), anonymous, "{code} as anon");
             assert_eq!(status(&error, false).as_u16(), authenticated, "{code} as authenticated");
@@ -205,8 +206,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_sends_is_no_fault_of_the_server() {
-        // What PostgreSQL says of values, names, paths, casts and sizes that a request holds: no function raised it.
+    fn invalid_request_data_returns_400() {
+        // Errors about values, names, paths, casts and sizes in the request itself, not raised inside a function.
         for code in [
             "0A000",
             "21000 UPDATE requires a WHERE clause",
@@ -259,8 +260,8 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_met_while_a_parameter_is_read_is_the_requests() {
-        let met = |is_nested, has_run| {
+    fn limit_exceeded_by_parameter_returns_400() {
+        let limit_error = |is_nested, has_run| {
             let error = PgError {
                 is_nested,
                 has_run,
@@ -271,13 +272,13 @@ mod tests {
             let response = wire(&error, ErrorContext::default());
             (response.status.as_u16(), response.hint)
         };
-        assert_eq!(met(false, true), (400, Some(TOO_DEEP.to_owned())));
-        assert_eq!(met(true, false), (400, Some(TOO_DEEP.to_owned())));
-        assert_eq!(met(true, true), (500, Some("Raise it".to_owned())));
+        assert_eq!(limit_error(false, true), (400, Some(NESTING_HINT.to_owned())));
+        assert_eq!(limit_error(true, false), (400, Some(NESTING_HINT.to_owned())));
+        assert_eq!(limit_error(true, true), (500, Some("Raise it".to_owned())));
     }
 
     #[test]
-    fn a_raised_error_sets_everything() {
+    fn raised_error_sets_status_headers_and_body() {
         let detail = r#"{"status":332,"status_text":"My text","headers":{"X-My":"v"}}"#;
         let raised =
             raised(&error("PGRST", r#"{"code":"123","message":"ABC","details":"DEF"}"#, Some(detail)));

@@ -1,4 +1,4 @@
-//! Codes, statuses and bodies.
+//! Status, code and body of each error.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -13,16 +13,16 @@ use crate::auth::AuthError;
 use crate::config::ErrorVerbosity;
 use crate::parse::range::RangeError;
 
-/// What the wire shape depends on besides the error.
+/// Request properties that affect the response to an error.
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorContext {
-    /// The request ran as the anonymous role: missing privileges are 401.
+    /// Whether the request ran as the anonymous role; missing privileges are then 401.
     pub is_anonymous: bool,
-    /// Whether details and hint are sent.
+    /// Whether details and hint are included.
     pub verbosity: ErrorVerbosity,
     /// HEAD: no body.
     pub is_head: bool,
-    /// Seconds until a retry may help.
+    /// Value of `Retry-After`, in seconds.
     pub retry_after: u64,
 }
 
@@ -32,22 +32,22 @@ impl Default for ErrorContext {
     }
 }
 
-/// Status, body and headers of an error.
+/// Response to an error.
 #[derive(Debug, Clone)]
 pub struct ErrorResponse {
-    /// Status.
+    /// HTTP status.
     pub status: StatusCode,
-    /// Reason phrase, if not the usual one.
+    /// Reason phrase, if not the standard one.
     pub reason: Option<String>,
-    /// `code`
+    /// `code` of the body.
     pub code: String,
-    /// `message`
+    /// `message` of the body.
     pub message: String,
-    /// `details`
+    /// `details` of the body.
     pub details: Value,
-    /// `hint`
+    /// `hint` of the body.
     pub hint: Option<String>,
-    /// Headers besides the usual ones.
+    /// Additional headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -77,7 +77,8 @@ impl ErrorResponse {
     }
 
     pub(super) fn header(mut self, name: HeaderName, value: &str) -> Self {
-        // A value that cannot be a header (a line break in a message, say) is left out rather than failing the error.
+        // A value that is not a valid header (a line break in a message, say) is omitted rather than failing the
+        // response.
         if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
             self.headers.push((name, value));
         }
@@ -96,7 +97,7 @@ impl ErrorResponse {
         body.to_string()
     }
 
-    /// The response.
+    /// Builds the HTTP response.
     #[must_use]
     pub fn into_response(self, context: ErrorContext) -> Response {
         let body = self.body(context.verbosity);
@@ -123,7 +124,7 @@ impl ErrorResponse {
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, HeaderValue::from(context.retry_after));
         }
-        // What a `RAISE` says counts more than what we would.
+        // Headers set by `RAISE` override the standard ones.
         for (name, value) in self.headers {
             headers.insert(name, value);
         }
@@ -132,7 +133,7 @@ impl ErrorResponse {
 }
 
 impl RestError {
-    /// Status, code, message and the rest, as PostgREST words them.
+    /// Status, code, message, details and hint, worded as in PostgREST.
     #[must_use]
     pub fn wire(&self, context: ErrorContext) -> ErrorResponse {
         let error = |status, code: &str, message: &str| ErrorResponse::new(status, code, message);
@@ -356,8 +357,7 @@ fn auth_error(auth: &AuthError) -> ErrorResponse {
     }
 }
 
-/// The texts of rest.md §3.10.
-/// The message of PGRST203: the functions that the caller may call.
+/// Message of PGRST203: lists the functions that the caller may call.
 fn ambiguous(signatures: &[Named]) -> String {
     let message = "Could not choose the best candidate function";
     if signatures.is_empty() {
@@ -400,7 +400,7 @@ fn routine_unknown(unknown: &RoutineUnknown) -> ErrorResponse {
     )
 }
 
-/// How the gateway words failures outside the handler for this service.
+/// Renders failures that occur outside the handler in the error format of this service.
 #[must_use]
 pub fn fault(fault: Fault) -> Response {
     let response = match fault {
@@ -419,7 +419,7 @@ pub fn fault(fault: Fault) -> Response {
     response.into_response(ErrorContext::default())
 }
 
-/// What PostgreSQL says when it runs out of something: 503 by the same table.
+/// 503 with the code that PostgreSQL uses when it runs out of a resource.
 fn busy() -> ErrorResponse {
     ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, "53000", "The server is busy")
         .hint(Some("Nothing was done. Try again after the seconds in Retry-After.".to_owned()))

@@ -1,4 +1,4 @@
-//! What the statements of a plan answered, in whichever form.
+//! Converts the results of a plan's statements.
 
 use std::sync::Arc;
 
@@ -12,31 +12,31 @@ use crate::error::RestError;
 use crate::rows::{self, Frame};
 use crate::statement::{self, Form};
 
-/// What a statement answered.
+/// Result of a plan's statements.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// Rows without the window, if they were counted.
+    /// Number of rows without limit and offset, if they were counted.
     pub(crate) total: Option<i64>,
-    /// Rows in the window, or affected.
+    /// Number of rows in the page, or of affected rows.
     pub(crate) page: i64,
-    /// The body.
+    /// Response body.
     pub(crate) body: Option<Bytes>,
-    /// `response.headers`
+    /// Value of `response.headers`.
     pub(crate) headers: Option<String>,
-    /// `response.status`
+    /// Value of `response.status`.
     pub(crate) status: Option<String>,
-    /// Key of one of the written rows, as a JSON array.
+    /// Key of one written row, as a JSON array.
     pub(crate) location: Option<String>,
-    /// Rows an upsert inserted.
+    /// Number of rows that an upsert inserted.
     pub(crate) inserted: Option<i64>,
-    /// The answer is a query plan, and says nothing about rows.
+    /// Whether the body is a query plan; the row counts are then meaningless.
     pub(crate) is_explained: bool,
-    /// Max-rows kept rows back.
-    pub(crate) is_cut: bool,
+    /// Whether max-rows truncated the result.
+    pub(crate) is_truncated: bool,
 }
 
-/// Takes the answer out of those of a plan's statements; `None` when rows came that cannot be written here.
-pub(super) async fn of(
+/// Converts the results of a plan's statements; `None` if the rows cannot be serialised here.
+pub(super) async fn from_results(
     answers: Answers,
     form: Form,
     is_explained: bool,
@@ -48,24 +48,24 @@ pub(super) async fn of(
         Form::Value if is_explained => {
             Ok(Some(Answer { body: Some(plan_text(&next())), is_explained, ..Answer::default() }))
         }
-        Form::Value => next().first().map(of_value).map(Some).ok_or(NO_ROW),
+        Form::Value => next().first().map(from_value_row).map(Some).ok_or(NO_ROW),
         Form::Written => {
             let rows = next();
-            let said = |column| {
+            let setting = |column| {
                 let text = rows.first().and_then(|row| row.text(column));
                 text.filter(|text| !text.is_empty()).map(str::to_owned)
             };
             Ok(Some(Answer {
                 page: i64::try_from(rows.len()).unwrap_or(i64::MAX),
-                headers: said(0),
-                status: said(1),
+                headers: setting(0),
+                status: setting(1),
                 ..Answer::default()
             }))
         }
-        Form::Rows { frame, cut_at, counts } => {
+        Form::Rows { frame, row_cap, counts } => {
             let (mut rows, settings) = (next(), next());
-            let cap = cut_at.and_then(|cap| usize::try_from(cap).ok());
-            let is_cut = cap.is_some_and(|cap| rows.len() > cap);
+            let cap = row_cap.and_then(|cap| usize::try_from(cap).ok());
+            let is_truncated = cap.is_some_and(|cap| rows.len() > cap);
             rows.truncate(cap.unwrap_or(usize::MAX));
             let page = i64::try_from(rows.len()).unwrap_or(i64::MAX);
             let Some(body) = to_json(rows, frame, context).await? else { return Ok(None) };
@@ -76,14 +76,14 @@ pub(super) async fn of(
                 body: Some(body),
                 headers: settings.text(0).map(str::to_owned),
                 status: settings.text(1).map(str::to_owned),
-                is_cut,
+                is_truncated,
                 ..Answer::default()
             }))
         }
     }
 }
 
-/// Writes rows as JSON; of many, off the runtime's threads.
+/// Serialises rows as JSON; large results outside the runtime's threads.
 async fn to_json(
     rows: Vec<Row>,
     frame: Frame,
@@ -96,9 +96,9 @@ async fn to_json(
     context.cpu.run(move || rows::to_json(rows, &snapshot.cache.text_types, frame)).await
 }
 
-const NO_ROW: RestError = RestError::Internal("the statement gave no row");
+const NO_ROW: RestError = RestError::Internal("expected one row, got none");
 
-fn of_value(row: &Row) -> Answer {
+fn from_value_row(row: &Row) -> Answer {
     let text = |column| row.text(column).map(str::to_owned);
     Answer {
         total: row.number(statement::TOTAL),
@@ -109,11 +109,11 @@ fn of_value(row: &Row) -> Answer {
         location: text(statement::LOCATION),
         inserted: row.number(statement::INSERTED),
         is_explained: false,
-        is_cut: row.text(statement::CUT) == Some("t"),
+        is_truncated: row.text(statement::TRUNCATED) == Some("t"),
     }
 }
 
-/// The lines of a plan, or its one JSON value.
+/// The lines of a text plan, or the value of a JSON plan.
 fn plan_text(rows: &[Row]) -> Bytes {
     let mut text = Vec::new();
     for row in rows {
@@ -125,7 +125,7 @@ fn plan_text(rows: &[Row]) -> Bytes {
     Bytes::from(text)
 }
 
-/// `Plan Rows` of the root of a JSON plan.
+/// `Plan Rows` at the root of a JSON plan.
 pub(super) fn estimated_rows(row: &Row) -> Option<i64> {
     let plan: Value = serde_json::from_str(row.text(0)?).ok()?;
     plan.get(0)?.get("Plan")?.get("Plan Rows")?.as_i64()

@@ -1,4 +1,4 @@
-//! What a transaction runs under: access, isolation and settings (rest.md §3.16).
+//! Sets up the transaction: access mode, isolation and settings (rest.md §3.16).
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ use crate::config::{RequestSetting, RestConfig};
 use crate::plan::{self, Common};
 use crate::request::Action;
 
-/// Access, isolation and settings, in the order of rest.md §3.16: what the role brings along is set before it is taken
-/// on, because it may not be allowed to set it itself.
+/// Access mode, isolation and settings, in the order of rest.md §3.16. The role's own settings precede `SET ROLE`,
+/// because the role may not be allowed to set them itself.
 pub(super) fn scope(context: &ExecuteContext<'_>, common: &Common) -> Scope {
     let caller = context.caller;
     let role = context.snapshot.cache.role(&caller.role);
@@ -28,10 +28,10 @@ pub(super) fn scope(context: &ExecuteContext<'_>, common: &Common) -> Scope {
     }
     settings.push(("role".into(), caller.role.clone()));
     settings.push(("request.jwt.claims".into(), caller.claims.clone()));
-    // Empty it says nothing, and nobody else's is there either.
+    // An empty value is ignored by `auth.uid()`, and clears any value of a previous request.
     settings.push(("request.jwt.claim.sub".into(), subject(context).unwrap_or_default().to_owned()));
-    for what in &context.snapshot.config.request_settings {
-        settings.push(match what {
+    for property in &context.snapshot.config.request_settings {
+        settings.push(match property {
             RequestSetting::Method => ("request.method".into(), context.api.method.as_str().to_owned()),
             RequestSetting::Path => ("request.path".into(), context.api.path.clone()),
             RequestSetting::Headers => {
@@ -50,7 +50,7 @@ pub(super) fn scope(context: &ExecuteContext<'_>, common: &Common) -> Scope {
         settings.push((format!("app.settings.{name}").into(), value.clone()));
     }
     let cache = &context.snapshot.cache;
-    // A call is looked after whatever the catalog said: its function may have been replaced since.
+    // A call always counts as able to PREPARE: its function may have been replaced since the cache was loaded.
     let may_prepare = matches!(context.api.action, Action::Call { .. })
         || cache.may_prepare
         || (common.access == Access::ReadWrite && cache.triggers_may_prepare);
@@ -61,16 +61,17 @@ pub(super) fn scope(context: &ExecuteContext<'_>, common: &Common) -> Scope {
         settings,
         may_prepare,
         savepoints: false,
-        // Rows that multiply would have that memory as well.
+        // Embedded rows can multiply the result, and need that memory themselves.
         room_for_values: !common.embeds,
         deadline: context.deadline,
     }
 }
 
-/// What `auth.uid()` looks at before it parses the claims, which as a column's default it does for every row.
+/// Value of `request.jwt.claim.sub`, which `auth.uid()` reads before it parses the claims. As a column default it
+/// runs once per row.
 ///
-/// Where other claims may be put in the place of the caller's, `sub` must come from those: by the function that a request
-/// calls, by the one before each request, or by any that is known to do so.
+/// `None` if the caller's claims may be replaced during the request, by the called function, the pre-request
+/// function, or any function known to do so; `sub` must then come from the new claims.
 fn subject<'a>(context: &'a ExecuteContext<'_>) -> Option<&'a str> {
     let is_relation = matches!(context.api.action, Action::Relation { .. });
     let subject = context.caller.subject.as_deref()?;

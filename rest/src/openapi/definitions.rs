@@ -1,4 +1,4 @@
-//! Definitions: relations with their columns. `<pk/>` and `<fk …/>` in descriptions are read by code generators.
+//! Definitions of relations and their columns. Code generators parse `<pk/>` and `<fk …/>` in descriptions.
 
 use serde_json::{Map, Value, json};
 
@@ -6,8 +6,8 @@ use super::types::{column_type, default_value, typed};
 use crate::schema_cache::relationships::Link;
 use crate::schema_cache::{Column, Relation, SchemaCache};
 
-/// The definition of a relation.
-pub(super) fn of(relation: &Relation, cache: &SchemaCache) -> Value {
+/// Definition of a relation.
+pub(super) fn for_relation(relation: &Relation, cache: &SchemaCache) -> Value {
     let required: Vec<&str> =
         relation.columns.iter().filter(|column| !column.nullable).map(|column| &*column.name).collect();
     let properties: Map<String, Value> = relation
@@ -56,8 +56,8 @@ fn property(column: &Column, relation: &Relation, cache: &SchemaCache) -> Map<St
     property
 }
 
-/// The table and column that a single-column foreign key of this column refers to. Base tables often sit in private
-/// schemas: then the first exposed view over the table stands for it.
+/// Table and column referenced by a single-column foreign key on this column. Base tables are often in private
+/// schemas; the first exposed view over the table then replaces it.
 fn foreign_key<'c>(
     column: &Column,
     relation: &Relation,

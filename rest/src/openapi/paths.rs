@@ -1,4 +1,4 @@
-//! Paths: what can be done with a relation, and calls of functions.
+//! Path items: operations on relations, and function calls.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::{MEDIA, reference};
 use crate::schema_cache::Relation;
 use crate::schema_cache::routines::{Routine, RoutineParam, Volatility};
 
-/// Where the document itself is.
+/// Path item of the document itself.
 pub(super) fn introspection() -> Value {
     json!({"get": {
         "tags": ["Introspection"],
@@ -17,8 +17,8 @@ pub(super) fn introspection() -> Value {
     }})
 }
 
-/// An operation; the first line of a comment is its summary, the rest its description, and it has no empty list of
-/// parameters.
+/// Builds an operation. The first line of a comment becomes its summary, the rest its description; an empty list of
+/// parameters is omitted.
 fn operation(members: Value, parameters: Vec<Value>, comment: Option<&str>) -> Value {
     let Value::Object(mut operation) = members else { return members };
     if !parameters.is_empty() {
@@ -34,8 +34,8 @@ fn operation(members: Value, parameters: Vec<Value>, comment: Option<&str>) -> V
     Value::Object(operation)
 }
 
-/// `/relation`
-pub(super) fn of_relation(relation: &Relation) -> Value {
+/// Path item of a relation.
+pub(super) fn for_relation(relation: &Relation) -> Value {
     let name = &relation.name;
     let filters =
         || relation.columns.iter().map(|column| reference(&format!("rowFilter.{name}.{}", column.name)));
@@ -72,8 +72,8 @@ pub(super) fn of_relation(relation: &Relation) -> Value {
     Value::Object(path)
 }
 
-/// `/rpc/function`. Functions that may write are documented with POST only.
-pub(super) fn of_routine(routine: &Routine, search_path: &[&str]) -> Value {
+/// Path item of a function. Volatile functions are documented with POST only.
+pub(super) fn for_routine(routine: &Routine, search_path: &[&str]) -> Value {
     let comment = routine.comment.as_deref();
     let produces: Vec<&str> = MEDIA.iter().copied().filter(|media| *media != "text/csv").collect();
     let described = |parameters: Vec<Value>| {
@@ -95,7 +95,7 @@ pub(super) fn of_routine(routine: &Routine, search_path: &[&str]) -> Value {
     Value::Object(path)
 }
 
-/// The arguments of a POST.
+/// Schema of the arguments of a POST.
 fn body(routine: &Routine, search_path: &[&str]) -> Value {
     let property = |param: &RoutineParam| Value::Object(typed(unqualified(&param.type_name, search_path)));
     let properties: Map<String, Value> =
@@ -131,7 +131,7 @@ fn query_parameter(param: &RoutineParam, search_path: &[&str]) -> Value {
             json!({"format": swagger_format(element), "type": swagger_type(element)}),
         );
     } else {
-        // Values in a query string are text, whatever they mean; arrays and JSON have no type of their own there.
+        // Values in a query string are text; arrays and JSON have no type of their own there.
         let type_name = swagger_type(param_type).filter(|name| *name != "array").unwrap_or("string");
         parameter.insert("type".to_owned(), json!(type_name));
         parameter.insert("format".to_owned(), json!(swagger_format(param_type)));

@@ -1,21 +1,21 @@
-//! SQL types and defaults in the words of OpenAPI.
+//! SQL types and defaults as OpenAPI schemas.
 //!
-//! The format of a column is `int32` or `int64` for integers, else a bare type name. Types of PostgreSQL's own lose their modifiers and stand
-//! in for the domains made of them, because generators know `character varying` and know nothing of a domain; what a
-//! modifier says is in `maxLength`.
+//! The format of a column is `int32` or `int64` for integers, and otherwise the bare type name. Built-in types lose
+//! their modifiers and replace the domains based on them, because generators know `character varying` but not a
+//! domain; the modifier's length is in `maxLength`.
 
 use serde_json::{Map, Value, json};
 
 use crate::schema_cache::Column;
 
-/// The type name that a column's `format` is made of.
+/// Name of the type that determines a column's `format`.
 pub(super) fn column_type(column: &Column) -> &str {
-    // The cache is loaded with an empty search path: only PostgreSQL's own types have no schema.
+    // The cache is loaded with an empty search path, so only built-in types have no schema.
     let is_builtin = !column.base_type.is_empty() && !column.base_type.contains('.');
     if is_builtin { &column.base_type } else { &column.type_name }
 }
 
-/// `format` and `type`; of arrays `items` too.
+/// Schema with `format` and `type`, and `items` for arrays.
 pub(super) fn typed(type_name: &str) -> Map<String, Value> {
     let mut schema = Map::from_iter([("format".to_owned(), json!(swagger_format(type_name)))]);
     if let Some(kind) = swagger_type(type_name) {
@@ -31,7 +31,7 @@ pub(super) fn typed(type_name: &str) -> Map<String, Value> {
     schema
 }
 
-/// The width of an integer; other types by their names.
+/// Format: the width of an integer, or the name of another type.
 pub(super) fn swagger_format(type_name: &str) -> &str {
     match type_name {
         "smallint" | "integer" => "int32",
@@ -40,7 +40,7 @@ pub(super) fn swagger_format(type_name: &str) -> &str {
     }
 }
 
-/// `None` where any JSON value fits.
+/// JSON type; `None` if any JSON value is possible.
 pub(super) fn swagger_type(type_name: &str) -> Option<&'static str> {
     let plain = type_name.split_once('(').map_or(type_name, |(plain, _)| plain);
     match plain {
@@ -53,24 +53,26 @@ pub(super) fn swagger_type(type_name: &str) -> Option<&'static str> {
     }
 }
 
-/// `'x'::text` is the string `x`; numbers and booleans are themselves; any other expression says nothing.
+/// Default value as JSON: `'x'::text` is the string `x`, and numbers and booleans are literals; other expressions are
+/// omitted for types that are not strings.
 pub(super) fn default_value(default: &str, format: &str) -> Option<Value> {
     if swagger_type(format) != Some("string") {
         return serde_json::from_str(default).ok();
     }
     let literal = default.strip_suffix(&format!("::{format}")).map(|literal| literal.trim_matches('\''));
     let text = literal.unwrap_or(default);
-    // As PostgREST reads it: what is no JSON string between two quotes, such as `\xff` or `B'1'::"bit"`, is left out.
+    // As in PostgREST: text that is not a valid JSON string between quotes, such as `\xff` or `B'1'::"bit"`, is
+    // omitted.
     serde_json::from_str(&format!("\"{text}\"")).ok()
 }
 
-/// A type name as it is written under a search path: the schemas of the path need not be named.
+/// Type name as displayed under a search path, without the schemas in that path.
 pub(super) fn unqualified<'a>(type_name: &'a str, search_path: &[&str]) -> &'a str {
-    let written = |schema: &str| {
+    let prefix = |schema: &str| {
         let is_plain = schema.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         if is_plain { format!("{schema}.") } else { format!("\"{}\".", schema.replace('"', "\"\"")) }
     };
-    search_path.iter().find_map(|schema| type_name.strip_prefix(&written(schema))).unwrap_or(type_name)
+    search_path.iter().find_map(|schema| type_name.strip_prefix(&prefix(schema))).unwrap_or(type_name)
 }
 
 #[cfg(test)]
@@ -78,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_literals_or_nothing() {
+    fn defaults_become_json_literals() {
         for (default, format, shown) in [
             ("'none'::character varying", "character varying", json!("none")),
             ("'it''s'::text", "text", json!("it''s")),
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_of_the_path_are_not_named() {
+    fn schemas_in_search_path_are_omitted() {
         let path = ["api", "My \"Schema\""];
         assert_eq!(unqualified("api.size[]", &path), "size[]");
         assert_eq!(unqualified("\"My \"\"Schema\"\"\".size", &path), "size");

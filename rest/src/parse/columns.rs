@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{Cursor, Parameter, ParseError};
 
-/// Reads a list of names; doubles are dropped, the order of first appearance is kept.
+/// Parses a list of names; duplicates are dropped, keeping the order of first appearance.
 ///
 /// ```
 /// use basalt_rest::parse::{Parameter, columns};
@@ -13,7 +13,7 @@ use super::{Cursor, Parameter, ParseError};
 /// ```
 ///
 /// # Errors
-/// Blank text, or anything but names and commas (PGRST100).
+/// The text is blank, or contains anything but names and commas (PGRST100).
 pub fn parse(parameter: Parameter, text: &str) -> Result<Vec<String>, ParseError> {
     Cursor::parse_all(parameter, text, |cursor| {
         let mut names: Vec<String> = Vec::new();

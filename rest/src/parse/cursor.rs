@@ -1,23 +1,23 @@
-//! The cursor that all parsers move over their text: names, JSON paths and what else several parameters share.
+//! The cursor shared by all parsers, with the grammar of names and JSON paths.
 
 use std::borrow::Cow;
 
 use super::{Arrow, Field, JsonOperand, JsonStep, Parameter, ParseError};
 
-/// Where a parser stopped and what it wanted; becomes a [`ParseError`] once the input is known.
+/// Position of a parse failure and what was expected; becomes a [`ParseError`] once the input is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(super) at: usize,
-    /// The character that did not fit. PostgREST counts a word that does not fit from its beginning, but shows the first
-    /// letter that is wrong.
+    /// Position of the unexpected character. PostgREST counts a mismatched word from its beginning, but shows its
+    /// first wrong letter.
     pub(super) found: usize,
-    /// What could have continued the word before it, or nothing.
+    /// What could have continued the preceding word, or empty.
     pub(super) continuing: &'static str,
     pub(super) expecting: &'static str,
 }
 
 impl Failure {
-    /// All that could have stood there, as Parsec lists it.
+    /// Everything that was expected, formatted like Parsec's lists.
     pub(super) fn expected(&self) -> Cow<'static, str> {
         let Self { continuing, expecting, .. } = self;
         match (continuing.is_empty(), expecting.contains(" or ")) {
@@ -32,14 +32,14 @@ pub(crate) type Parsed<T> = Result<T, Failure>;
 
 pub(super) const FIELD_NAME: &str = "field name (* or [a..z0..9_$])";
 
-/// What continues a bare name.
+/// What may continue an unquoted name.
 const NAME_CONTINUES: &str = "letter, digit, \"-\", \"->>\", \"->\"";
-/// What continues a bare key of a JSON path.
+/// What may continue an unquoted key of a JSON path.
 const KEY_CONTINUES: &str = "\"-\", \"->>\", \"->\"";
-/// What follows a quoted name or key, or an index.
+/// What may follow a quoted name or key, or an index.
 const PATH_CONTINUES: &str = "\"->>\", \"->\"";
 
-/// A position in the text. Backtracking is copying the cursor.
+/// A position in the text. Copying the cursor allows backtracking.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,
@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
         Self { text, at: 0, continuing: "" }
     }
 
-    /// Runs `parser` over the whole of `text` and words its failure.
+    /// Runs `parser` over all of `text`, and converts a failure to a [`ParseError`].
     pub(crate) fn parse_all<T>(
         parameter: Parameter,
         text: &'a str,
@@ -82,7 +82,7 @@ impl<'a> Cursor<'a> {
         Some(next)
     }
 
-    /// Takes `expected` if it is next.
+    /// Consumes `expected` if it is next.
     pub(crate) fn eat(&mut self, expected: &str) -> bool {
         let found = self.rest().starts_with(expected);
         if found {
@@ -92,7 +92,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Takes `expected`; `expecting` lists what could stand there instead of what does.
+    /// Consumes `expected`, or fails; `expecting` describes everything that is allowed here.
     pub(crate) fn expect(&mut self, expected: &str, expecting: &'static str) -> Parsed<()> {
         if self.eat(expected) { Ok(()) } else { self.fail(expecting) }
     }
@@ -105,12 +105,12 @@ impl<'a> Cursor<'a> {
         Failure { at: self.at, found: self.at, continuing: "", expecting }
     }
 
-    /// As [`Cursor::fail`], where the word before could also go on.
+    /// Like [`Cursor::fail`], if the preceding word could also continue.
     pub(crate) fn fail_after_word<T>(&self, expecting: &'static str) -> Parsed<T> {
         Err(Failure { at: self.at, found: self.at, continuing: self.continuing, expecting })
     }
 
-    /// Blanks and tabs.
+    /// Skips blanks and tabs.
     pub(crate) fn skip_blanks(&mut self) {
         self.take_while(|c| c == ' ' || c == '\t');
     }
@@ -125,7 +125,7 @@ impl<'a> Cursor<'a> {
         rest.get(..end).unwrap_or_default()
     }
 
-    /// `"…"` where `\x` stands for `x`.
+    /// Parses `"…"`, where `\x` stands for `x`.
     pub(crate) fn quoted(&mut self) -> Parsed<String> {
         self.expect("\"", "\"\\\"\"")?;
         let mut value = String::new();
@@ -142,12 +142,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// `name = quoted | ident *( "-" ident )`; a `-` that starts `->` ends it.
+    /// Parses `name = quoted | ident *( "-" ident )`; a `-` that starts `->` ends the name.
     pub(crate) fn name(&mut self) -> Parsed<String> {
         if self.peek() == Some('"') {
             let start = *self;
             let name = self.quoted()?;
-            // PostgreSQL knows no such name, and without the NUL it would be another one.
+            // PostgreSQL cannot represent NUL, and the name without it would denote something else.
             self.continuing = PATH_CONTINUES;
             return if name.contains('\0') { start.fail("name without NUL") } else { Ok(name) };
         }
@@ -156,7 +156,7 @@ impl<'a> Cursor<'a> {
         Ok(name)
     }
 
-    /// Words with dashes between them, each trimmed.
+    /// Parses words joined by dashes; each word is trimmed.
     fn dashed(&mut self, accept: impl Fn(char) -> bool, expecting: &'static str) -> Parsed<String> {
         let start = *self;
         let mut text = String::new();
@@ -174,7 +174,7 @@ impl<'a> Cursor<'a> {
         if text.is_empty() { start.fail(expecting) } else { Ok(text) }
     }
 
-    /// A bare identifier: the type of a cast, a text search configuration.
+    /// Parses an unquoted identifier: the type of a cast, or a text search configuration.
     pub(crate) fn ident(&mut self, expecting: &'static str) -> Parsed<String> {
         let start = *self;
         let ident = self.take_while(is_ident_char).trim();
@@ -186,20 +186,20 @@ impl<'a> Cursor<'a> {
         Ok(ident)
     }
 
-    /// `name *jsonop`.
+    /// Parses `name *jsonop`.
     pub(crate) fn field(&mut self) -> Parsed<Field> {
         let name = self.name()?;
-        self.field_of(name)
+        self.field_named(name)
     }
 
-    /// `*jsonop` and the blanks behind a field, which only a bare name or key takes in.
-    pub(crate) fn field_of(&mut self, name: String) -> Parsed<Field> {
+    /// Parses `*jsonop` and the blanks after a field, which only an unquoted name or key includes.
+    pub(crate) fn field_named(&mut self, name: String) -> Parsed<Field> {
         let path = self.json_path()?;
         self.skip_blanks();
         Ok(Field { name, path })
     }
 
-    /// `name *( "." name )`: a path through embeds.
+    /// Parses `name *( "." name )`, a path through embeds.
     pub(crate) fn dotted(&mut self) -> Parsed<Vec<String>> {
         let mut names = vec![self.name()?];
         while self.eat(".") {
@@ -208,7 +208,7 @@ impl<'a> Cursor<'a> {
         Ok(names)
     }
 
-    /// `*jsonop`.
+    /// Parses `*jsonop`.
     fn json_path(&mut self) -> Parsed<Vec<JsonStep>> {
         let mut path = Vec::new();
         loop {
@@ -228,7 +228,7 @@ impl<'a> Cursor<'a> {
         let negative = index.eat("-");
         let digits = index.take_while(|c| c.is_ascii_digit());
         let rest = index.rest();
-        // Before a closing parenthesis it is a key, in PostgREST as in the contract.
+        // Digits before a closing parenthesis are a key, in PostgREST as in the contract.
         let ends = rest.is_empty() || ["->", "::", ".", ","].iter().any(|end| rest.starts_with(end));
         if !digits.is_empty() && ends {
             *self = index;
@@ -236,7 +236,7 @@ impl<'a> Cursor<'a> {
             let sign = if negative { "-" } else { "" };
             return Ok(JsonOperand::Index(format!("{sign}{digits}")));
         }
-        // No key begins with a dash.
+        // A key cannot begin with a dash.
         if negative && digits.is_empty() {
             return index.fail("digit");
         }
@@ -255,7 +255,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Letters of any script, digits, underscore, blank and dollar.
+/// Letters of any script, digits, underscore, blank and dollar sign.
 pub(super) fn is_ident_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | ' ' | '$')
 }

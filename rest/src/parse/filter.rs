@@ -1,7 +1,7 @@
-//! The value side of a filter, `[not.]OP.VALUE` (rest.md §3.4).
+//! The value of a filter, `[not.]OP.VALUE` (rest.md §3.4).
 //!
-//! The same operators appear at the top level, where a value runs to the end of the parameter and is taken verbatim,
-//! and inside `and=(…)`/`or=(…)`, where it ends at a comma or parenthesis and may be quoted: `ValueEnd`.
+//! The same operators occur at the top level, where an operand extends to the end of the parameter and is taken
+//! verbatim, and inside `and=(…)`/`or=(…)`, where it ends at a comma or parenthesis and may be quoted: `ValueEnd`.
 
 mod operator;
 
@@ -13,60 +13,60 @@ pub use operator::{IsValue, Operator, Quantifier, TextSearch};
 /// A filter on one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
-    /// What is tested.
+    /// Field to compare.
     pub field: Field,
-    /// The test.
+    /// Comparison.
     pub test: Test,
 }
 
-/// `[not.]OP.VALUE`.
+/// A comparison, `[not.]OP.VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
-    /// `not.` renders as `NOT column OP value`, so nulls match neither.
+    /// Whether `not.` precedes the operator. It is rendered as `NOT column OP value`, so nulls match neither form.
     pub negated: bool,
-    /// The operation.
+    /// Operator and operand.
     pub operation: Operation,
 }
 
-/// Operator and value.
+/// Operator and operand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// A binary operator; `neq`, the containment and the range operators take no quantifier.
+    /// A binary operator; `neq`, containment and range operators accept no quantifier.
     Compare {
-        /// The operator.
+        /// Operator.
         operator: Operator,
-        /// `(any)` or `(all)`: the value is an array literal.
+        /// `(any)` or `(all)`; the operand is then an array literal.
         quantifier: Option<Quantifier>,
-        /// The value as written.
+        /// Operand as written.
         value: String,
     },
     /// `in.(a,b)`.
     In(Vec<String>),
-    /// `is.null` and the like.
+    /// `is.null`, `is.true` and so on.
     Is(IsValue),
     /// `isdistinct.value`.
     IsDistinct(String),
     /// Full-text search.
     TextSearch {
-        /// Which query syntax.
+        /// Query syntax.
         operator: TextSearch,
         /// Text search configuration.
         config: Option<String>,
-        /// The query.
+        /// Search query.
         query: String,
     },
 }
 
-/// Where a value ends.
+/// Where an operand ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueEnd {
-    /// At the end of the parameter, verbatim.
+    /// At the end of the parameter; taken verbatim.
     Parameter,
     /// Before `,` or `)`; may be quoted or in braces.
     LogicNode,
 }
 
-/// Reads the value of a top-level filter.
+/// Parses the value of a top-level filter.
 ///
 /// ```
 /// use basalt_rest::parse::filter::parse;
@@ -78,7 +78,7 @@ pub(crate) enum ValueEnd {
 /// ```
 ///
 /// # Errors
-/// An unknown operator, a quantifier where none may be, or a value its operator cannot take (PGRST100).
+/// Unknown operator, unsupported quantifier, or invalid operand (PGRST100).
 pub fn parse(text: &str) -> Result<Test, ParseError> {
     Cursor::parse_all(Parameter::Filter, text, |cursor| test(cursor, ValueEnd::Parameter))
 }
@@ -87,25 +87,26 @@ pub(crate) fn test(cursor: &mut Cursor<'_>, end: ValueEnd) -> Parsed<Test> {
     let start = *cursor;
     let negated = cursor.eat("not.");
     let operation = operation(cursor, end).map_err(|failure| {
-        // No operator begins as `not` does: the trouble is what stands there instead of it, or of the dot behind it.
-        let begun = start.at + common_length(start.rest(), "not", u8::eq);
-        match (negated, begun - start.at) {
-            (false, 3) => Failure { at: begun, found: begun, expecting: "delimiter (.)", ..failure },
-            (false, _) if failure.at == start.at => Failure { found: begun, ..failure },
+        // No operator starts like `not`, so the error is the character that replaces part of it or of the dot after
+        // it.
+        let matched = start.at + common_prefix_length(start.rest(), "not", u8::eq);
+        match (negated, matched - start.at) {
+            (false, 3) => Failure { at: matched, found: matched, expecting: "delimiter (.)", ..failure },
+            (false, _) if failure.at == start.at => Failure { found: matched, ..failure },
             (true | false, _) => failure,
         }
     })?;
     Ok(Test { negated, operation })
 }
 
-/// How many bytes of an ASCII word a text begins with, if `same` says which are alike.
-pub(super) fn common_length(text: &str, word: &str, same: fn(&u8, &u8) -> bool) -> usize {
+/// Length of the longest common prefix of a text and an ASCII word, with bytes compared by `same`.
+pub(super) fn common_prefix_length(text: &str, word: &str, same: fn(&u8, &u8) -> bool) -> usize {
     text.bytes().zip(word.bytes()).take_while(|(a, b)| same(a, b)).count()
 }
 
-/// What an operator's word begins.
+/// The kinds of operators.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum OperatorKind {
     Compare(Operator),
     TextSearch(TextSearch),
     In,
@@ -113,11 +114,14 @@ enum Kind {
     IsDistinct,
 }
 
-/// The longest operator word that `text` begins with. A shorter one cannot be meant: behind it stands a letter.
-fn kind(text: &str) -> Option<(&'static str, Kind)> {
-    let compare = Operator::ALL.into_iter().map(|operator| (operator.word(), Kind::Compare(operator)));
-    let search = TextSearch::ALL.into_iter().map(|operator| (operator.word(), Kind::TextSearch(operator)));
-    let others = [("in", Kind::In), ("is", Kind::Is), ("isdistinct", Kind::IsDistinct)];
+/// The longest operator that is a prefix of `text`. A shorter one cannot be meant, because a letter follows it.
+fn operator_kind(text: &str) -> Option<(&'static str, OperatorKind)> {
+    let compare =
+        Operator::ALL.into_iter().map(|operator| (operator.word(), OperatorKind::Compare(operator)));
+    let search =
+        TextSearch::ALL.into_iter().map(|operator| (operator.word(), OperatorKind::TextSearch(operator)));
+    let others =
+        [("in", OperatorKind::In), ("is", OperatorKind::Is), ("isdistinct", OperatorKind::IsDistinct)];
     compare
         .chain(search)
         .chain(others)
@@ -128,17 +132,17 @@ fn kind(text: &str) -> Option<(&'static str, Kind)> {
 const OPERATOR: &str = "operator (eq, gt, ...)";
 
 fn operation(cursor: &mut Cursor<'_>, end: ValueEnd) -> Parsed<Operation> {
-    let Some((word, kind)) = kind(cursor.rest()) else {
+    let Some((word, kind)) = operator_kind(cursor.rest()) else {
         return cursor.fail("\"not\" or operator (eq, gt, ...)");
     };
     cursor.eat(word);
     match kind {
-        Kind::Compare(operator) => {
+        OperatorKind::Compare(operator) => {
             let quantifier = if operator.is_quantifiable() { quantifier(cursor)? } else { None };
             dot(cursor)?;
             Ok(Operation::Compare { operator, quantifier, value: value(cursor, end)? })
         }
-        Kind::TextSearch(operator) => {
+        OperatorKind::TextSearch(operator) => {
             let config = if cursor.eat("(") {
                 let config = cursor.ident(OPERATOR)?;
                 cursor.expect(")", OPERATOR)?;
@@ -149,22 +153,22 @@ fn operation(cursor: &mut Cursor<'_>, end: ValueEnd) -> Parsed<Operation> {
             dot(cursor)?;
             Ok(Operation::TextSearch { operator, config, query: value(cursor, end)? })
         }
-        Kind::In => {
+        OperatorKind::In => {
             dot(cursor)?;
             Ok(Operation::In(list(cursor)?))
         }
-        Kind::Is => {
+        OperatorKind::Is => {
             dot(cursor)?;
             Ok(Operation::Is(is_value(cursor)?))
         }
-        Kind::IsDistinct => {
+        OperatorKind::IsDistinct => {
             dot(cursor)?;
             Ok(Operation::IsDistinct(value(cursor, end)?))
         }
     }
 }
 
-/// What stands between operator and value.
+/// Consumes the dot between operator and operand.
 fn dot(cursor: &mut Cursor<'_>) -> Parsed<()> {
     if cursor.eat(".") { Ok(()) } else { cursor.fail(OPERATOR) }
 }
@@ -184,11 +188,12 @@ fn quantifier(cursor: &mut Cursor<'_>) -> Parsed<Option<Quantifier>> {
 }
 
 fn is_value(cursor: &mut Cursor<'_>) -> Parsed<IsValue> {
-    let begun = |value: IsValue| common_length(cursor.rest(), value.word(), u8::eq_ignore_ascii_case);
-    let known = IsValue::ALL.into_iter().map(|value| (value, begun(value)));
-    let (value, begun) = known.max_by_key(|(_, begun)| *begun).unwrap_or((IsValue::Null, 0));
-    cursor.at += begun;
-    if begun == value.word().len() {
+    let matched =
+        |value: IsValue| common_prefix_length(cursor.rest(), value.word(), u8::eq_ignore_ascii_case);
+    let known = IsValue::ALL.into_iter().map(|value| (value, matched(value)));
+    let (value, matched) = known.max_by_key(|(_, matched)| *matched).unwrap_or((IsValue::Null, 0));
+    cursor.at += matched;
+    if matched == value.word().len() {
         Ok(value)
     } else {
         cursor.fail("isVal: (null, not_null, true, false, unknown)")
@@ -215,7 +220,7 @@ fn value(cursor: &mut Cursor<'_>, end: ValueEnd) -> Parsed<String> {
     }
 }
 
-/// A quoted value, if its closing quote is followed by `,` or `)`; quotes elsewhere are part of the value.
+/// Parses a quoted value if `,` or `)` follows its closing quote; other quotes are part of the value.
 fn quoted_before(cursor: &mut Cursor<'_>) -> Option<String> {
     let mut ahead = *cursor;
     let value = ahead.quoted().ok()?;
@@ -225,11 +230,11 @@ fn quoted_before(cursor: &mut Cursor<'_>) -> Option<String> {
     })
 }
 
-/// `(` elements `)`, blanks around allowed.
+/// Parses `(` elements `)`; blanks around the list are allowed.
 fn list(cursor: &mut Cursor<'_>) -> Parsed<Vec<String>> {
     cursor.skip_blanks();
     cursor.expect("(", "\"(\"")?;
-    // Blanks behind a comma belong to the element, those behind the parenthesis to nothing.
+    // Blanks after a comma belong to the element; those after the parenthesis are skipped.
     cursor.skip_blanks();
     let mut elements = Vec::new();
     loop {
@@ -295,14 +300,14 @@ impl Test {
 }
 
 impl fmt::Display for Test {
-    /// As the value of a top-level parameter.
+    /// Formats the test as the value of a top-level parameter.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, false)
     }
 }
 
 impl fmt::Display for Filter {
-    /// As a node of a logic tree, values quoted.
+    /// Formats the filter as a node of a logic tree, with quoted values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.", self.field)?;
         self.test.write(f, true)

@@ -1,4 +1,4 @@
-//! `and=(…)` and `or=(…)`: trees of filters (rest.md §3.4).
+//! Trees of filters: `and=(…)` and `or=(…)` (rest.md §3.4).
 
 use std::fmt;
 
@@ -6,28 +6,28 @@ use super::cursor::FIELD_NAME;
 use super::filter::{Filter, ValueEnd, test};
 use super::{Cursor, Parameter, ParseError, Parsed, write_joined};
 
-/// Several conditions held together by one connective.
+/// Several conditions joined by one connective.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogicTree {
-    /// `not.` before the connective.
+    /// Whether `not.` precedes the connective.
     pub negated: bool,
     /// `and` or `or`.
     pub connective: Connective,
-    /// At least one.
+    /// Joined conditions; at least one.
     pub nodes: Vec<LogicNode>,
 }
 
-/// `and` or `or`.
+/// Logical connective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connective {
-    /// All hold.
+    /// All conditions must hold.
     And,
-    /// At least one holds.
+    /// At least one condition must hold.
     Or,
 }
 
 impl Connective {
-    /// Its word on the wire.
+    /// Keyword in the URL grammar.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Connective {
         }
     }
 
-    /// Its SQL, blanks included.
+    /// SQL operator, with surrounding blanks.
     #[must_use]
     pub const fn as_sql(self) -> &'static str {
         match self {
@@ -46,22 +46,22 @@ impl Connective {
     }
 }
 
-/// A leaf or a branch.
+/// A node of a logic tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogicNode {
-    /// One filter.
+    /// A leaf.
     Filter(Filter),
     /// A nested tree.
     Tree(LogicTree),
 }
 
-/// Deeper trees are refused, so that no request can exhaust the stack.
+/// Maximum nesting, so that no request can exhaust the stack.
 const MAX_DEPTH: usize = 60;
 
-/// What a node begins with.
+/// Description of what a node may start with.
 const NODE: &str = "field name (* or [a..z0..9_$]), negation operator (not) or logic operator (and, or)";
 
-/// Reads the value of an `and` or `or` parameter.
+/// Parses the value of an `and` or `or` parameter.
 ///
 /// ```
 /// use basalt_rest::parse::logic::{Connective, parse};
@@ -71,7 +71,7 @@ const NODE: &str = "field name (* or [a..z0..9_$]), negation operator (not) or l
 /// ```
 ///
 /// # Errors
-/// Text that does not follow the grammar (PGRST100).
+/// Malformed text (PGRST100).
 pub fn parse(negated: bool, connective: Connective, text: &str) -> Result<LogicTree, ParseError> {
     let nodes = Cursor::parse_all(Parameter::LogicTree, text, |cursor| {
         cursor.skip_blanks();
@@ -107,7 +107,7 @@ fn node(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<LogicNode> {
             *cursor = ahead;
             Ok(LogicNode::Filter(filter))
         }
-        // What begins as a branch is told as one that went wrong.
+        // A node that starts like a branch gets the error of the branch.
         Err(failure) => match branch(cursor)? {
             Some((negated, connective)) => {
                 Ok(LogicNode::Tree(LogicTree { negated, connective, nodes: nodes(cursor, depth + 1)? }))
@@ -126,7 +126,7 @@ fn filter(cursor: &mut Cursor<'_>) -> Parsed<Filter> {
     Ok(Filter { field, test: test(cursor, ValueEnd::LogicNode)? })
 }
 
-/// `[ "not." ] ( "and" | "or" )`, as far as it is there.
+/// Parses `[ "not." ] ( "and" | "or" )`; `None` if neither is present.
 fn branch(cursor: &mut Cursor<'_>) -> Parsed<Option<(bool, Connective)>> {
     let negated = cursor.eat("not.");
     let connective = if cursor.eat("and") {
@@ -143,7 +143,7 @@ fn branch(cursor: &mut Cursor<'_>) -> Parsed<Option<(bool, Connective)>> {
 }
 
 impl fmt::Display for LogicTree {
-    /// As a nested node: `not.and(…)`.
+    /// Formats the tree as a nested node: `not.and(…)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.negated {
             f.write_str("not.")?;

@@ -1,55 +1,55 @@
-//! Media types: `Accept` lists and `Content-Type` (rest.md §3.12).
+//! Media types in `Accept` and `Content-Type` (rest.md §3.12).
 
 use std::fmt;
 
-/// A media type as far as this service tells them apart.
+/// A media type, as far as this service distinguishes them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum MediaType {
-    /// `*/*`
+    /// `*/*`: any type.
     Any,
-    /// `application/json`, and `vnd.pgrst.array` without parameters.
+    /// `application/json`, and `vnd.pgrst.array` without parameters: an array of rows.
     Json,
-    /// `application/vnd.pgrst.array+json;nulls=stripped`
+    /// `application/vnd.pgrst.array+json;nulls=stripped`: an array of rows without null keys.
     ArrayStripped,
-    /// `application/vnd.pgrst.object+json`
+    /// `application/vnd.pgrst.object+json`: a single row.
     Singular {
-        /// `;nulls=stripped`
+        /// Whether `nulls=stripped` is given, which omits null keys.
         stripped: bool,
     },
-    /// `text/csv`
+    /// `text/csv`: a header line, then one line per row.
     Csv,
-    /// `application/geo+json`
+    /// `application/geo+json`: a GeoJSON `FeatureCollection`.
     GeoJson,
-    /// `application/openapi+json`
+    /// `application/openapi+json`: the root document.
     OpenApi,
-    /// `application/vnd.pgrst.plan`
+    /// `application/vnd.pgrst.plan`: the execution plan.
     Plan(Box<PlanMedia>),
-    /// `application/x-www-form-urlencoded`
+    /// `application/x-www-form-urlencoded`: a form body.
     UrlEncoded,
-    /// `text/plain`
+    /// `text/plain`: a text body or a scalar result.
     TextPlain,
-    /// `text/xml`
+    /// `text/xml`: an XML body or result.
     TextXml,
-    /// `application/octet-stream`
+    /// `application/octet-stream`: a binary body or result.
     OctetStream,
-    /// Anything else, lower-cased.
+    /// Any other type, in lower case.
     Other(String),
 }
 
-/// What `application/vnd.pgrst.plan` asks for.
+/// Parameters of `application/vnd.pgrst.plan`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PlanMedia {
-    /// `+json` rather than `+text`.
+    /// Whether the suffix is `+json` rather than `+text`.
     pub json: bool,
-    /// `for="…"`: whose statement is explained.
+    /// `for="…"`: media type of the statement to explain.
     pub target: MediaType,
-    /// `options=a|b`
+    /// `options=a|b`: options of EXPLAIN.
     pub options: Vec<PlanOption>,
 }
 
 /// An option of EXPLAIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "named as on the wire and in EXPLAIN")]
+#[expect(missing_docs, reason = "variants are named as in EXPLAIN")]
 pub enum PlanOption {
     Analyze,
     Verbose,
@@ -71,7 +71,7 @@ impl PlanOption {
         }
     }
 
-    /// As an option of EXPLAIN, with the comma before it.
+    /// Option in the syntax of EXPLAIN, with a leading comma.
     #[must_use]
     pub const fn as_sql(self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ impl PlanOption {
 }
 
 impl MediaType {
-    /// Reads one media type with its parameters; unknown parameters are ignored.
+    /// Parses one media type with its parameters; unknown parameters are ignored.
     ///
     /// ```
     /// use basalt_rest::parse::media::MediaType;
@@ -141,7 +141,7 @@ impl MediaType {
         }
     }
 
-    /// Reads an `Accept` header: by falling `q`, then in order. An empty header accepts anything.
+    /// Parses an `Accept` header into media types by descending `q`, then in order. An empty header accepts any type.
     #[must_use]
     pub fn parse_accept(text: &str) -> Vec<Self> {
         let mut weighed: Vec<(u32, Self)> = split_outside_quotes(text, ',')
@@ -154,12 +154,12 @@ impl MediaType {
         if types.is_empty() { vec![Self::Any] } else { types }
     }
 
-    /// The response's `Content-Type`.
+    /// Value of the response's `Content-Type`.
     #[must_use]
     pub fn content_type(&self) -> String {
         match self {
             Self::OctetStream | Self::Any => "application/octet-stream".to_owned(),
-            // Of types we do not know, whether they are text neither.
+            // For an unknown type it is also unknown whether it is text and needs a charset.
             Self::Other(other) => other.clone(),
             Self::Plan(_)
             | Self::Json
@@ -174,7 +174,7 @@ impl MediaType {
         }
     }
 
-    /// Whether exactly one row is wanted.
+    /// Whether the response must contain exactly one row.
     #[must_use]
     pub fn is_singular(&self) -> bool {
         match self {
@@ -224,7 +224,7 @@ impl fmt::Display for MediaType {
     }
 }
 
-/// `q` in thousandths; 1000 if absent or malformed.
+/// Weight `q` in thousandths; 1000 if absent or malformed.
 fn weight(item: &str) -> u32 {
     split_outside_quotes(item, ';')
         .into_iter()
@@ -239,7 +239,7 @@ fn thousandths(q: f32) -> u32 {
     (q * 1000.0) as u32
 }
 
-/// A parameter's value without its quotes; a quote in the middle ends it.
+/// Value of a parameter without quotes; a quote in the middle ends it.
 fn unquoted(value: &str) -> &str {
     let value = value.trim();
     value.strip_prefix('"').unwrap_or(value).split('"').next().unwrap_or_default()
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accept_is_sorted_by_weight_then_order() {
+    fn accept_sorts_by_weight_then_position() {
         assert_eq!(
             MediaType::parse_accept("text/csv;q=0.5, text/unknown, */*;q=0.1, application/json"),
             [MediaType::Other("text/unknown".to_owned()), MediaType::Json, MediaType::Csv, MediaType::Any]
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clients_plan_type_with_empty_options_is_read() {
+    fn parses_client_plan_type_with_empty_options() {
         let text = "application/vnd.pgrst.plan+text; for=\"application/vnd.pgrst.object+json; charset=utf-8\"; options=;";
         let MediaType::Plan(plan) = MediaType::parse(text) else { panic!("no plan") };
         assert_eq!(plan.target, MediaType::Singular { stripped: false });

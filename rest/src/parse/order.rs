@@ -1,34 +1,34 @@
-//! `order=` (rest.md §3.5).
+//! The `order` parameter (rest.md §3.5).
 
 use std::fmt;
 
 use super::cursor::Failure;
-use super::filter::common_length;
+use super::filter::common_prefix_length;
 use super::{Cursor, Field, Name, Parameter, ParseError, Parsed};
 
-/// One term of an order.
+/// One sort key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderTerm {
     /// To-one embed whose field sorts this level (`clients(name)`).
     pub relation: Option<String>,
-    /// The field.
+    /// Field to sort by.
     pub field: Field,
     /// `asc` or `desc`; PostgreSQL's default if absent.
     pub direction: Option<Direction>,
-    /// Where nulls go; PostgreSQL's default if absent.
+    /// Position of nulls; PostgreSQL's default if absent.
     pub nulls: Option<Nulls>,
 }
 
 /// Sort direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named as on the wire")]
+#[expect(missing_docs, reason = "variants are named as in the URL grammar")]
 pub enum Direction {
     Asc,
     Desc,
 }
 
 impl Direction {
-    /// Its SQL, with the blank before it.
+    /// SQL keyword, with a leading blank.
     #[must_use]
     pub const fn as_sql(self) -> &'static str {
         match self {
@@ -38,16 +38,16 @@ impl Direction {
     }
 }
 
-/// Where nulls sort.
+/// Position of nulls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named as on the wire")]
+#[expect(missing_docs, reason = "variants are named as in the URL grammar")]
 pub enum Nulls {
     First,
     Last,
 }
 
 impl Nulls {
-    /// Its SQL, with the blank before it.
+    /// SQL keywords, with a leading blank.
     #[must_use]
     pub const fn as_sql(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl Nulls {
     }
 }
 
-/// Reads an order.
+/// Parses a list of sort keys.
 ///
 /// ```
 /// use basalt_rest::parse::order::parse;
@@ -67,7 +67,7 @@ impl Nulls {
 /// ```
 ///
 /// # Errors
-/// Text that does not follow the grammar (PGRST100).
+/// Malformed text (PGRST100).
 pub fn parse(text: &str) -> Result<Vec<OrderTerm>, ParseError> {
     Cursor::parse_all(Parameter::Order, text, |cursor| {
         let mut terms = Vec::new();
@@ -87,7 +87,7 @@ pub fn parse(text: &str) -> Result<Vec<OrderTerm>, ParseError> {
 }
 
 fn term(cursor: &mut Cursor<'_>) -> Parsed<OrderTerm> {
-    // What is no related term is a plain one, and the trouble is where that ends.
+    // What is not a related term is parsed as a plain one, so errors refer to that.
     let mut ahead = *cursor;
     if let Ok(term) = related(&mut ahead) {
         *cursor = ahead;
@@ -105,7 +105,7 @@ fn term(cursor: &mut Cursor<'_>) -> Parsed<OrderTerm> {
     Ok(OrderTerm { relation: None, field, direction, nulls })
 }
 
-/// `rel "(" name *jsonop ")"` with its suffixes, up to a comma or the end.
+/// Parses `rel "(" name *jsonop ")"` with its suffixes, up to a comma or the end.
 fn related(cursor: &mut Cursor<'_>) -> Parsed<OrderTerm> {
     let relation = cursor.name()?;
     cursor.expect("(", "\"(\"")?;
@@ -141,7 +141,7 @@ fn suffixes(cursor: &mut Cursor<'_>) -> Parsed<(Option<Direction>, Option<Nulls>
             Some(_) => ("nullsfirst", "\"nullsfirst\" or \"nullslast\""),
             None => ("asc", "\"asc\", \"desc\", \"nullsfirst\" or \"nullslast\""),
         };
-        let found = cursor.at + common_length(cursor.rest(), first, u8::eq);
+        let found = cursor.at + common_prefix_length(cursor.rest(), first, u8::eq);
         return Err(Failure { found, ..cursor.failure(expecting) });
     }
     Ok((direction, nulls))

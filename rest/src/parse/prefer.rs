@@ -4,26 +4,26 @@ use std::fmt;
 
 use super::write_joined;
 
-/// What the client prefers. Of several values of one kind the first wins.
+/// Preferences of the client. If one kind occurs several times, the first value applies.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Preferences {
-    /// `resolution=`
+    /// `resolution=`: handling of existing rows.
     pub resolution: Option<Resolution>,
-    /// `missing=`
+    /// `missing=`: meaning of missing keys.
     pub missing: Option<Missing>,
-    /// `return=`
+    /// `return=`: content of the response to a write.
     pub representation: Option<Representation>,
-    /// `count=`
+    /// `count=`: whether and how rows are counted.
     pub count: Option<Count>,
-    /// `tx=`
+    /// `tx=`: how the transaction ends.
     pub transaction: Option<Transaction>,
-    /// `handling=`
+    /// `handling=`: whether unknown preferences are errors.
     pub handling: Option<Handling>,
-    /// `timezone=`
+    /// `timezone=`: time zone of the transaction.
     pub timezone: Option<String>,
-    /// `max-affected=`; counts only with strict handling.
+    /// `max-affected=`: limit on affected rows; applies only with strict handling.
     pub max_affected: Option<u64>,
-    /// Preferences that are not known, for strict handling.
+    /// Unknown preferences, for strict handling.
     pub invalid: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ macro_rules! preference {
         pub enum $name { $($(#[$variant_meta])* $variant),+ }
 
         impl $name {
-            /// The preference as it is written and echoed.
+            /// The preference as written in `Prefer` and `Preference-Applied`.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
@@ -48,29 +48,29 @@ macro_rules! preference {
 }
 
 preference! {
-    /// What an insert does with rows that exist.
+    /// Handling of rows that already exist.
     Resolution {
-        /// Update them.
+        /// Update existing rows.
         MergeDuplicates = "resolution=merge-duplicates",
-        /// Leave them.
+        /// Ignore existing rows.
         IgnoreDuplicates = "resolution=ignore-duplicates",
     }
 }
 preference! {
-    /// What a key that is missing from a body means.
+    /// Meaning of a key missing from a body.
     Missing {
-        /// The column's default.
+        /// Use the column's default.
         Default = "missing=default",
-        /// Null.
+        /// Use null.
         Null = "missing=null",
     }
 }
 preference! {
-    /// What a write answers with.
+    /// Content of the response to a write.
     Representation {
-        /// The rows.
+        /// The written rows.
         Full = "return=representation",
-        /// No body, a `Location`.
+        /// No body, but a `Location` header.
         HeadersOnly = "return=headers-only",
         /// No body.
         Minimal = "return=minimal",
@@ -79,35 +79,35 @@ preference! {
 preference! {
     /// How rows are counted.
     Count {
-        /// Count them.
+        /// Count all matching rows.
         Exact = "count=exact",
-        /// Ask the planner.
+        /// Use the planner's estimate.
         Planned = "count=planned",
-        /// Count up to max-rows, then ask the planner.
+        /// Count up to max-rows, beyond that use the planner's estimate.
         Estimated = "count=estimated",
     }
 }
 preference! {
     /// How the transaction ends.
     Transaction {
-        /// COMMIT.
+        /// Commit.
         Commit = "tx=commit",
-        /// ROLLBACK.
+        /// Roll back.
         Rollback = "tx=rollback",
     }
 }
 preference! {
-    /// What an unknown preference does.
+    /// Handling of unknown preferences.
     Handling {
-        /// It is an error.
+        /// Reject the request.
         Strict = "handling=strict",
-        /// It is ignored.
+        /// Ignore them.
         Lenient = "handling=lenient",
     }
 }
 
 impl Preferences {
-    /// Reads all `Prefer` headers of a request.
+    /// Parses all `Prefer` headers of a request.
     ///
     /// ```
     /// use basalt_rest::parse::prefer::{Preferences, Representation};
@@ -132,7 +132,7 @@ impl Preferences {
         self.handling == Some(Handling::Strict)
     }
 
-    /// Takes one preference, unless its kind was set before; false if it is not known.
+    /// Parses one preference, and sets it unless its kind is already set; false if it is unknown.
     fn read(&mut self, text: &str) -> bool {
         fn first<T>(slot: &mut Option<T>, value: Option<T>) -> bool {
             let known = value.is_some();
@@ -157,7 +157,7 @@ impl Preferences {
 }
 
 impl fmt::Display for Preferences {
-    /// As a `Prefer` header.
+    /// Formats the preferences as a `Prefer` header.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = [
             self.resolution.map(Resolution::as_str),

@@ -1,7 +1,7 @@
-//! The query string: which parameter is what (rest.md §3.2).
+//! Interprets the parameters of the query string (rest.md §3.2).
 //!
-//! Reading happens in two steps because an RPC by GET tells arguments from filters only by whether the value reads as
-//! an operator: [`Parameters`] splits and decodes, [`QueryParams::parse`] gives each its meaning.
+//! Parsing has two steps, because in a function call by GET only the value distinguishes an argument from a filter:
+//! [`Parameters`] splits and decodes, [`QueryParams::parse`] interprets each parameter.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,18 @@ use super::range::{self, RangeError, RowRange};
 use super::select::{self, SelectItem};
 use super::{Cursor, Field, Parameter, ParseError, columns};
 
-/// Names of the embeds that lead to a level; empty is the root.
+/// Names of the embeds that lead to a level; empty for the root.
 pub type EmbedPath = Vec<String>;
 
-/// Decoded parameters in order.
+/// Decoded parameters, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Parameters(pub Vec<(String, String)>);
 
-/// Everything outside RFC 3986's unreserved characters is encoded.
+/// Everything except RFC 3986's unreserved characters is encoded.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 impl Parameters {
-    /// Splits and decodes; parameters without `=` or without a name are dropped.
+    /// Splits and decodes a query string; parameters without `=` or without a name are dropped.
     #[must_use]
     pub fn decode(raw: &str) -> Self {
         Self(
@@ -56,7 +56,7 @@ impl Parameters {
     }
 }
 
-/// Decodes a name or value of a form; `None` if that is not UTF-8.
+/// Decodes a name or value of a form; `None` if it is not UTF-8.
 pub(crate) fn decode_component(text: &str) -> Option<String> {
     percent_decode_str(&text.replace('+', " ")).decode_utf8().ok().map(std::borrow::Cow::into_owned)
 }
@@ -80,37 +80,37 @@ fn decode(text: &str) -> String {
     percent_decode_str(&blanks).decode_utf8_lossy().into_owned()
 }
 
-/// What the query string asks for.
+/// The interpreted query string.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueryParams {
-    /// `select=`; everything if absent.
+    /// Items of `select=`; `*` if absent.
     pub select: Vec<SelectItem>,
-    /// Whether `select` was given.
+    /// Whether `select` is present.
     pub has_select: bool,
-    /// `columns=`.
+    /// Names in `columns=`.
     pub columns: Option<Vec<String>>,
-    /// `on_conflict=`.
+    /// Names in `on_conflict=`.
     pub on_conflict: Option<Vec<String>>,
     /// Filters, in order.
     pub filters: Vec<(EmbedPath, Filter)>,
     /// Logic trees, in order.
     pub logic: Vec<(EmbedPath, LogicTree)>,
-    /// Orders by level; the first of each wins.
+    /// Orders by level; the first of each level applies.
     pub orders: BTreeMap<EmbedPath, Vec<OrderTerm>>,
     /// `limit` and `offset` by level.
     pub ranges: BTreeMap<EmbedPath, RowRange>,
-    /// Whether a limit or offset was given at the root.
+    /// Whether the root has a limit or offset.
     pub has_root_range: bool,
-    /// Function arguments of an RPC by GET or HEAD, in order.
+    /// Function arguments of a call by GET or HEAD, in order.
     pub arguments: Vec<(String, String)>,
 }
 
-/// Why a query string was refused.
+/// Reason why a query string was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueryError {
-    /// PGRST100.
+    /// Malformed parameter (PGRST100).
     Parse(ParseError),
-    /// PGRST103.
+    /// Invalid range (PGRST103).
     Range(RangeError),
 }
 
@@ -123,17 +123,17 @@ impl From<ParseError> for QueryError {
 /// Whether parameters may be function arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arguments {
-    /// Every parameter that is no modifier is a filter.
+    /// No: every parameter that is not a modifier is a filter.
     Refused,
-    /// A parameter whose value does not read as an operator is an argument (RPC by GET and HEAD).
+    /// Yes, if the value does not parse as an operator (function call by GET or HEAD).
     Accepted,
 }
 
 impl QueryParams {
-    /// Gives every parameter its meaning.
+    /// Interprets every parameter.
     ///
     /// # Errors
-    /// The first parameter that does not follow the grammar, or a negative limit (reported after all of those).
+    /// The first malformed parameter in PostgREST's order of evaluation; a negative limit is reported last.
     pub fn parse(parameters: &Parameters, arguments: Arguments) -> Result<Self, QueryError> {
         let mut query = Self {
             select: vec![SelectItem::Star],
@@ -147,16 +147,16 @@ impl QueryParams {
             has_root_range: false,
             arguments: Vec::new(),
         };
-        let mut refused: Option<(u8, QueryError)> = None;
+        let mut first_error: Option<(u8, QueryError)> = None;
         for (name, value) in &parameters.0 {
             if let Err(error) = query.parameter(name, value, arguments) {
                 let rank = rank(name, &error);
-                if refused.as_ref().is_none_or(|(known, _)| rank < *known) {
-                    refused = Some((rank, error));
+                if first_error.as_ref().is_none_or(|(known, _)| rank < *known) {
+                    first_error = Some((rank, error));
                 }
             }
         }
-        match refused {
+        match first_error {
             Some((_, error)) => Err(error),
             None => Ok(query),
         }
@@ -199,7 +199,7 @@ impl QueryParams {
             "limit" => {
                 let path = embed_path(Parameter::TreePath, name, before)?;
                 let limit = range::parse_limit(value).map_err(QueryError::Range)?;
-                // The last one counts.
+                // The last one applies.
                 self.range_mut(path).limit = limit;
             }
             "offset" => {
@@ -209,10 +209,10 @@ impl QueryParams {
             "and" | "or" => {
                 let connective = if last == "and" { Connective::And } else { Connective::Or };
                 let mut path = embed_path(Parameter::LogicPath, name, before)?;
-                // Wherever it stands in the key, as in `not.tasks.or`.
+                // `not` may occur anywhere in the key, as in `not.tasks.or`.
                 let negated = path.iter().any(|part| part == "not");
                 path.retain(|part| part != "not");
-                // Positions are counted from the connective, which the key holds.
+                // PostgREST counts positions from the connective, which is part of the key.
                 let shift = connective.word().len() + if negated { "not.".len() } else { 0 };
                 let tree = logic::parse(negated, connective, value);
                 let tree = tree.map_err(|error| match error.line {
@@ -237,15 +237,15 @@ impl QueryParams {
         self.ranges.entry(path).or_insert(RowRange::ALL)
     }
 
-    /// The window of the root level.
+    /// Limit and offset of the root level.
     #[must_use]
     pub fn root_range(&self) -> RowRange {
         self.ranges.get::<[String]>(&[]).copied().unwrap_or(RowRange::ALL)
     }
 }
 
-/// Which of several faults is told: PostgREST reads orders first, then logic, columns, filters, the conflict target, and
-/// `select` last; a negative limit is judged when all of them could be read.
+/// Precedence of errors. PostgREST parses orders first, then logic, columns, filters, the conflict target, and
+/// `select` last; a negative limit is detected once all have been parsed.
 fn rank(name: &str, error: &QueryError) -> u8 {
     match (error, name.rsplit('.').next().unwrap_or(name)) {
         (QueryError::Range(_), _) => 6,
@@ -258,19 +258,19 @@ fn rank(name: &str, error: &QueryError) -> u8 {
     }
 }
 
-/// Names separated by dots.
+/// Parses names separated by dots.
 fn embed_path(parameter: Parameter, whole: &str, path: Option<&str>) -> Result<EmbedPath, ParseError> {
     let Some(path) = path else { return Ok(Vec::new()) };
     Cursor::parse_all(parameter, path, Cursor::dotted)
         .map_err(|error| ParseError { input: whole.to_owned(), ..error })
 }
 
-/// `embed.path.column[jsonpath]`.
+/// Parses `embed.path.column[jsonpath]`.
 fn filter_key(key: &str) -> Result<(EmbedPath, Field), ParseError> {
     Cursor::parse_all(Parameter::TreePath, key, |cursor| {
         let mut path = cursor.dotted()?;
         // The last name is the column; there is always one.
         let name = path.pop().unwrap_or_default();
-        Ok((path, cursor.field_of(name)?))
+        Ok((path, cursor.field_named(name)?))
     })
 }

@@ -1,14 +1,14 @@
-//! Which rows of a level are wanted: `limit`, `offset` and the `Range` header (rest.md §3.6).
+//! Ranges of rows: `limit`, `offset` and the `Range` header (rest.md §3.6).
 
 use std::fmt;
 
-/// A window of rows. Its numbers have room for more than PostgreSQL counts to, so that its error (22003) shows them as
-/// they were sent.
+/// A range of rows. The numbers may exceed PostgreSQL's range, so that its error (22003) shows them as they were
+/// sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RowRange {
-    /// Rows to skip.
+    /// Number of rows to skip.
     pub offset: u128,
-    /// Rows to return at most.
+    /// Maximum number of rows to return.
     pub limit: Option<u128>,
 }
 
@@ -16,13 +16,13 @@ impl RowRange {
     /// Every row.
     pub const ALL: Self = Self { offset: 0, limit: None };
 
-    /// Whether this window leaves nothing out.
+    /// Whether the range includes all rows.
     #[must_use]
     pub const fn is_all(self) -> bool {
         self.offset == 0 && self.limit.is_none()
     }
 
-    /// The same window, at most `cap` rows long.
+    /// The same range, limited to `cap` rows.
     #[must_use]
     pub fn capped(self, cap: Option<u64>) -> Self {
         match (self.limit, cap.map(u128::from)) {
@@ -32,7 +32,7 @@ impl RowRange {
         }
     }
 
-    /// Rows that are in both windows; `None` if there are none.
+    /// Rows in both ranges; `None` if there are none.
     #[must_use]
     pub fn intersect(self, other: Self) -> Option<Self> {
         let end = |range: Self| range.limit.map(|limit| range.offset.saturating_add(limit));
@@ -50,7 +50,8 @@ impl RowRange {
 }
 
 impl fmt::Display for RowRange {
-    /// As a `Range` header. An empty window has none: its upper bound would lie below the lower.
+    /// Formats the range as a `Range` header. An empty range cannot be expressed: its upper bound would be below the
+    /// lower.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-", self.offset)?;
         match self.limit {
@@ -60,26 +61,26 @@ impl fmt::Display for RowRange {
     }
 }
 
-/// Why no window came out.
+/// Reason why a range is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RangeError {
-    /// A limit below zero, or a `Range` header that leaves nothing of the limit.
+    /// The limit is negative, or the `Range` header excludes all rows within the limit.
     NegativeLimit,
-    /// The `Range` header ends before it begins.
+    /// The lower bound of the `Range` header is above the upper.
     LowerAboveUpper,
 }
 
-/// `limit=`: not a number is ignored, below zero is an error.
+/// Parses `limit=`; text that is not a number is ignored.
 ///
 /// ```
 /// use basalt_rest::parse::range::parse_limit;
 /// assert_eq!(parse_limit("ten"), Ok(None));
-/// // PostgreSQL says that this is too great, and shows it.
+/// // PostgreSQL rejects a number that is too large, and its error shows the number.
 /// assert_eq!(parse_limit("99999999999999999999"), Ok(Some(99_999_999_999_999_999_999)));
 /// ```
 ///
 /// # Errors
-/// A negative number.
+/// The limit is negative.
 pub fn parse_limit(text: &str) -> Result<Option<u128>, RangeError> {
     match text.trim().strip_prefix('-') {
         Some(digits) if number(digits).is_some_and(|limit| limit > 0) => Err(RangeError::NegativeLimit),
@@ -88,19 +89,19 @@ pub fn parse_limit(text: &str) -> Result<Option<u128>, RangeError> {
     }
 }
 
-/// `offset=`: negative or not a number is no offset.
+/// Parses `offset=`; negative numbers and text that is not a number count as 0.
 #[must_use]
 pub fn parse_offset(text: &str) -> u128 {
     number(text.trim()).unwrap_or(0)
 }
 
-/// Digits and nothing else. A number too great for us is too great for PostgreSQL as well, which says so (22003).
+/// Parses digits only. A number too large for the type is also too large for PostgreSQL, which rejects it (22003).
 fn number(digits: &str) -> Option<u128> {
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
     is_number.then(|| digits.parse().unwrap_or(u128::MAX))
 }
 
-/// The `Range` header: `a-b` or `a-`, zero-based and inclusive. Malformed is ignored.
+/// Parses the `Range` header: `a-b` or `a-`, zero-based and inclusive. A malformed header is ignored.
 ///
 /// ```
 /// use basalt_rest::parse::range::{RangeError, RowRange, parse_header};

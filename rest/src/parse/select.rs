@@ -1,4 +1,4 @@
-//! `select=` (rest.md §3.3): columns, embeds, spreads and aggregates, as a tree.
+//! The `select` parameter (rest.md §3.3): a tree of columns, embeds, spreads and aggregates.
 
 use std::fmt;
 
@@ -10,59 +10,59 @@ use super::{Cursor, Field, Name, Parameter, ParseError, Parsed, write_joined, wr
 pub enum SelectItem {
     /// `*`
     Star,
-    /// `count()`, over all rows of its level.
+    /// `count()`, over all rows of the level.
     Count {
-        /// Output key, `count` if absent.
+        /// Output key; `count` if absent.
         alias: Option<String>,
-        /// Type the count is cast to.
+        /// Type that the count is cast to.
         cast: Option<CastType>,
     },
     /// A column.
     Column(SelectColumn),
-    /// A related relation, as object, array, or spread into this level.
+    /// An embedded relation, as object or array, or spread into this level.
     Embed(SelectEmbed),
 }
 
 /// A selected column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectColumn {
-    /// Output key.
+    /// Output key, if it differs from the default.
     pub alias: Option<String>,
-    /// The column and a path into it.
+    /// Column with an optional path.
     pub field: Field,
-    /// Type its value is cast to, before an aggregate sees it.
+    /// Type that the value is cast to before aggregation.
     pub cast: Option<CastType>,
-    /// Aggregate over it.
+    /// Aggregate over the value, and the type that its result is cast to.
     pub aggregate: Option<(Aggregate, Option<CastType>)>,
 }
 
 /// An embedded relation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectEmbed {
-    /// `...`: its columns are lifted into the parent.
+    /// Whether `...` lifts its columns into the parent.
     pub spread: bool,
-    /// Output key; never on a spread.
+    /// Output key; a spread has none.
     pub alias: Option<String>,
-    /// Relation, constraint, column or function that leads there.
+    /// Relation, constraint, column or function that identifies the relationship.
     pub target: String,
-    /// Which of several relationships is meant.
+    /// Disambiguates between several relationships.
     pub hint: Option<String>,
     /// `!inner` or `!left`.
     pub join: Option<JoinType>,
-    /// What is selected of it; empty is an empty embed.
+    /// Items to select; may be empty.
     pub select: Vec<SelectItem>,
 }
 
-/// Whether parents without a match stay.
+/// Whether parents without a match are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinType {
-    /// They stay.
+    /// Keep them.
     Left,
-    /// They go.
+    /// Drop them.
     Inner,
 }
 
-/// The aggregates that may be selected.
+/// Supported aggregates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aggregate {
     /// `sum`
@@ -80,7 +80,7 @@ pub enum Aggregate {
 impl Aggregate {
     const ALL: [Self; 5] = [Self::Sum, Self::Avg, Self::Count, Self::Max, Self::Min];
 
-    /// The function's name, which is also the output key.
+    /// Name of the SQL function, which is also the output key.
     #[must_use]
     pub const fn as_sql(self) -> &'static str {
         match self {
@@ -93,8 +93,8 @@ impl Aggregate {
     }
 }
 
-/// A type name in a cast. Only the grammar's identifier characters (letters, digits, `_`, blank, `$`) can be in it,
-/// which is what makes it safe to be statement text.
+/// A type name in a cast. It contains only identifier characters of the grammar (letters, digits, `_`, blank, `$`),
+/// so it is safe to use as statement text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CastType(String);
 
@@ -106,7 +106,7 @@ impl CastType {
     }
 }
 
-/// Reads a select list; the empty text selects everything.
+/// Parses a select list; empty text selects everything.
 ///
 /// ```
 /// use basalt_rest::parse::select::{SelectItem, parse};
@@ -116,27 +116,27 @@ impl CastType {
 /// ```
 ///
 /// # Errors
-/// Text that does not follow the grammar (PGRST100).
+/// Malformed text (PGRST100).
 pub fn parse(text: &str) -> Result<Vec<SelectItem>, ParseError> {
     let items = Cursor::parse_all(Parameter::Select, text, |cursor| items(cursor, 0, &mut 0))?;
     Ok(if items.is_empty() { vec![SelectItem::Star] } else { items })
 }
 
-/// Deeper trees are refused: every level is a recursion here, in the plan and in PostgreSQL.
+/// Maximum depth: every level is a recursion here, in the plan and in PostgreSQL.
 const MAX_DEPTH: usize = 40;
 
-/// More embeds, on all levels together, are refused: each is a join, and what PostgreSQL needs to plan them grows much
-/// faster than their number. A URL has room for 7,000: with them it neither looks at its timeouts nor stops growing before
-/// the system kills it, and with it all sessions (docs/decisions/0020).
+/// Maximum number of embeds on all levels together. Each is a join, and the cost of planning them grows much faster
+/// than their number. A URL has room for 7,000; PostgreSQL would neither honour its timeouts nor stop allocating
+/// memory until the system kills it and all its sessions (docs/decisions/0020).
 const MAX_EMBEDS: usize = 100;
 
-/// `embeds` counts those that were read so far.
+/// Parses items up to the end or a `)`; `embeds` counts the embeds parsed so far.
 fn items(cursor: &mut Cursor<'_>, depth: usize, embeds: &mut usize) -> Parsed<Vec<SelectItem>> {
     if depth > MAX_DEPTH {
         return cursor.fail("fewer levels of embedding");
     }
     let mut items = Vec::new();
-    // Blanks stand around items: alone they are no empty list.
+    // Blanks are allowed around items, but do not form an empty list on their own.
     if matches!(cursor.peek(), None | Some(')')) {
         return Ok(items);
     }
@@ -159,7 +159,7 @@ fn item(cursor: &mut Cursor<'_>, depth: usize, embeds: &mut usize) -> Parsed<Sel
         };
     }
     if cursor.eat("*") {
-        ends(cursor, "\")\", \",\" or end of input")?;
+        expect_item_end(cursor, "\")\", \",\" or end of input")?;
         return Ok(SelectItem::Star);
     }
     if !matches!(cursor.peek(), Some(c) if c == '"' || is_ident_char(c)) {
@@ -175,14 +175,14 @@ fn item(cursor: &mut Cursor<'_>, depth: usize, embeds: &mut usize) -> Parsed<Sel
         is_quoted = cursor.peek() == Some('"');
         name = cursor.name()?;
     }
-    // `"count"()` is an empty embed of something called count.
+    // `"count"()` is an empty embed named count.
     if name == "count" && !is_quoted && cursor.rest().starts_with("()") {
         return count(cursor, alias);
     }
     if let Some(embed) = embed(cursor, depth, embeds, false, alias.as_ref(), name.clone())? {
         return Ok(embed);
     }
-    let field = cursor.field_of(name)?;
+    let field = cursor.field_named(name)?;
     let cast_type = cast(cursor)?;
     let aggregate = aggregate(cursor)?;
     let expecting = match (&cast_type, &aggregate) {
@@ -191,15 +191,15 @@ fn item(cursor: &mut Cursor<'_>, depth: usize, embeds: &mut usize) -> Parsed<Sel
         (_, Some((_, None))) => "\"::\", \")\", \",\" or end of input",
         (_, Some((_, Some(_)))) => "\")\", \",\" or end of input",
     };
-    ends(cursor, expecting)?;
+    expect_item_end(cursor, expecting)?;
     Ok(SelectItem::Column(SelectColumn { alias, field, cast: cast_type, aggregate }))
 }
 
-/// What an item begins with.
+/// Description of what an item may start with.
 const ITEM: &str = "\"...\", field name (* or [a..z0..9_$]), \"*\" or \"count()\"";
 
 /// Checks that an item ends here.
-fn ends(cursor: &Cursor<'_>, expecting: &'static str) -> Parsed<()> {
+fn expect_item_end(cursor: &Cursor<'_>, expecting: &'static str) -> Parsed<()> {
     let mut ahead = *cursor;
     ahead.skip_blanks();
     match ahead.peek() {
@@ -208,7 +208,8 @@ fn ends(cursor: &Cursor<'_>, expecting: &'static str) -> Parsed<()> {
     }
 }
 
-/// `"()" [ "::" type ]` after `count`. Anything behind it makes a column of it, which parentheses cannot follow.
+/// Parses `"()" [ "::" type ]` after `count`. If anything follows, `count` is a column, which cannot be followed by
+/// parentheses.
 fn count(cursor: &mut Cursor<'_>, alias: Option<String>) -> Parsed<SelectItem> {
     let mut ahead = *cursor;
     ahead.eat("()");
@@ -223,7 +224,8 @@ fn count(cursor: &mut Cursor<'_>, alias: Option<String>) -> Parsed<SelectItem> {
     cursor.fail("end of input")
 }
 
-/// `*2( "!" param ) "(" select ")"` after the target; `None` when this is no embed, and nothing is taken then.
+/// Parses `*2( "!" param ) "(" select ")"` after the target; consumes nothing and returns `None` if this is not an
+/// embed.
 fn embed(
     cursor: &mut Cursor<'_>,
     depth: usize,
@@ -241,7 +243,7 @@ fn embed(
         let is_bare = ahead.peek() != Some('"');
         let Ok(param) = ahead.name() else { return Ok(None) };
         match param.as_str() {
-            // The first of two join types counts, and the first of two hints.
+            // If there are two join types or two hints, the first applies.
             "left" if is_bare => join = join.or(Some(JoinType::Left)),
             "inner" if is_bare => join = join.or(Some(JoinType::Inner)),
             _ => hint = hint.or(Some(param)),
@@ -307,14 +309,14 @@ impl fmt::Display for SelectItem {
                     f.write_str("...")?;
                 }
                 write_alias(f, embed.alias.as_ref())?;
-                // Bare, an empty embed of this name would read as the aggregate.
+                // Unquoted, an empty embed of this name would parse as the aggregate.
                 if embed.target == "count" {
                     write_quoted(f, &embed.target)?;
                 } else {
                     write!(f, "{}", Name(&embed.target))?;
                 }
                 match embed.hint.as_deref() {
-                    // Bare, it would be a join type.
+                    // Unquoted, it would parse as a join type.
                     Some(hint @ ("left" | "inner")) => {
                         f.write_str("!")?;
                         write_quoted(f, hint)?;

@@ -1,4 +1,4 @@
-//! Properties of the grammar: what is printed reads back as itself, and no input panics.
+//! Properties of the grammar: printed values parse to themselves, and no input panics.
 
 use proptest::prelude::*;
 
@@ -23,8 +23,8 @@ fn any_field() -> impl Strategy<Value = Field> {
     (any_name(), prop::collection::vec(step, 0..3)).prop_map(|(name, path)| Field { name, path })
 }
 
-/// A digit before a closing parenthesis is a key, whatever it was meant to be.
-fn close(field: &mut Field) {
+/// Turns a trailing index into a key, because digits before a closing parenthesis are one.
+fn make_trailing_index_a_key(field: &mut Field) {
     if let Some(JsonStep { operand, .. }) = field.path.last_mut()
         && let JsonOperand::Index(index) = operand
     {
@@ -122,7 +122,7 @@ fn any_select() -> impl Strategy<Value = Vec<SelectItem>> {
                 if let Some(SelectItem::Column(SelectColumn { field, cast: None, aggregate: None, .. })) =
                     select.last_mut()
                 {
-                    close(field);
+                    make_trailing_index_a_key(field);
                 }
                 let alias = alias.filter(|_| !spread);
                 SelectItem::Embed(SelectEmbed { spread, alias, target, hint, join, select })
@@ -137,7 +137,7 @@ fn any_order() -> impl Strategy<Value = OrderTerm> {
     (prop::option::of(any_name()), any_field(), direction, nulls).prop_map(
         |(relation, mut field, direction, nulls)| {
             if relation.is_some() {
-                close(&mut field);
+                make_trailing_index_a_key(&mut field);
             }
             OrderTerm { relation, field, direction, nulls }
         },
@@ -200,18 +200,18 @@ fn any_media() -> impl Strategy<Value = MediaType> {
     prop_oneof![simple, plan]
 }
 
-/// What a query string says, with the select, orders and ranges of one embed.
+/// A query string with select, filters and logic, and the order and range of one embed.
 fn any_query() -> impl Strategy<Value = (Parameters, QueryParams)> {
     let filters = prop::collection::vec(any_filter(), 0..3);
     let trees = prop::collection::vec((any::<bool>(), any_tree()), 0..2);
     let orders = prop::collection::vec(any_order(), 1..3);
-    let window = (prop::option::of(0..1000_u128), 0..1000_u128);
-    (any_select(), any_name(), filters, trees, orders, window).prop_map(
+    let range = (prop::option::of(0..1000_u128), 0..1000_u128);
+    (any_select(), any_name(), filters, trees, orders, range).prop_map(
         |(select, embed, filters, trees, order, (limit, offset))| {
             let path = vec![embed];
             let prefix = Name(&path[0]).to_string();
             let mut pairs = vec![("select".to_owned(), join(&select))];
-            // Keys that end like a modifier are one.
+            // A key that ends like a modifier is one.
             let is_modifier = |filter: &Filter| {
                 let key = filter.field.to_string();
                 let last = key.rsplit('.').next().unwrap_or_default();
@@ -252,49 +252,49 @@ fn join<T: fmt::Display>(items: &[T]) -> String {
 
 proptest! {
     #[test]
-    fn a_test_reads_back_as_it_was_printed(filter in any_filter()) {
+    fn printed_test_parses_to_itself(filter in any_filter()) {
         prop_assert_eq!(super::filter::parse(&filter.test.to_string()).unwrap(), filter.test);
     }
 
     #[test]
-    fn a_logic_tree_reads_back_as_it_was_printed(tree in any_tree()) {
+    fn printed_logic_tree_parses_to_itself(tree in any_tree()) {
         let text = format!("({})", join(&tree.nodes));
         prop_assert_eq!(logic::parse(false, Connective::Or, &text).unwrap(), tree);
     }
 
     #[test]
-    fn a_select_reads_back_as_it_was_printed(items in any_select()) {
+    fn printed_select_parses_to_itself(items in any_select()) {
         prop_assert_eq!(select::parse(&join(&items)).unwrap(), items);
     }
 
     #[test]
-    fn an_order_reads_back_as_it_was_printed(terms in prop::collection::vec(any_order(), 1..4)) {
+    fn printed_order_parses_to_itself(terms in prop::collection::vec(any_order(), 1..4)) {
         prop_assert_eq!(order::parse(&join(&terms)).unwrap(), terms);
     }
 
     #[test]
-    fn names_read_back_as_they_were_printed(names in prop::collection::hash_set(any_name(), 1..4)) {
+    fn printed_names_parse_to_themselves(names in prop::collection::hash_set(any_name(), 1..4)) {
         let names: Vec<String> = names.into_iter().collect();
         let printed: Vec<String> = names.iter().map(|name| Name(name).to_string()).collect();
         prop_assert_eq!(columns::parse(Parameter::Columns, &printed.join(",")).unwrap(), names);
     }
 
     #[test]
-    fn preferences_read_back_as_they_were_printed(prefer in any_preferences()) {
+    fn printed_preferences_parse_to_themselves(prefer in any_preferences()) {
         prop_assert_eq!(Preferences::parse([prefer.to_string().as_str()]), prefer);
     }
 
     #[test]
-    fn a_range_reads_back_as_it_was_printed(offset in 0..u128::MAX / 2, limit in prop::option::of(1..u128::MAX / 2)) {
-        let window = range::RowRange { offset, limit };
-        prop_assert_eq!(range::parse_header(&window.to_string()), Ok(window));
+    fn printed_range_parses_to_itself(offset in 0..u128::MAX / 2, limit in prop::option::of(1..u128::MAX / 2)) {
+        let range = range::RowRange { offset, limit };
+        prop_assert_eq!(range::parse_header(&range.to_string()), Ok(range));
     }
 
     #[test]
-    fn windows_meet_in_any_order(a in (0..50_u128, prop::option::of(0..50_u128)), b in (0..50_u128, prop::option::of(0..50_u128))) {
+    fn intersection_of_ranges_is_commutative(a in (0..50_u128, prop::option::of(0..50_u128)), b in (0..50_u128, prop::option::of(0..50_u128))) {
         let (a, b) = (range::RowRange { offset: a.0, limit: a.1 }, range::RowRange { offset: b.0, limit: b.1 });
-        let holds = |window: range::RowRange, row: u128| {
-            row >= window.offset && window.limit.is_none_or(|limit| row < window.offset + limit)
+        let holds = |range: range::RowRange, row: u128| {
+            row >= range.offset && range.limit.is_none_or(|limit| row < range.offset + limit)
         };
         prop_assert_eq!(a.intersect(b), b.intersect(a));
         for row in 0..120 {
@@ -303,14 +303,14 @@ proptest! {
     }
 
     #[test]
-    fn media_types_read_back_as_they_were_printed(types in prop::collection::vec(any_media(), 1..4)) {
+    fn printed_media_types_parse_to_themselves(types in prop::collection::vec(any_media(), 1..4)) {
         prop_assert_eq!(MediaType::parse_accept(&join(&types)), types);
     }
 
     #[test]
-    fn a_query_string_reads_back_as_it_was_printed((parameters, query) in any_query()) {
+    fn canonical_query_string_parses_to_itself((parameters, query) in any_query()) {
         let mut canonical = query.clone();
-        // Sorting parameters changes the order of filters, not what they are.
+        // Sorting the parameters changes only the order of filters.
         canonical.filters.sort_by_key(|(_, filter)| filter.field.to_string());
         prop_assert_eq!(QueryParams::parse(&parameters, Arguments::Refused).unwrap(), query);
         let read = Parameters::decode(&parameters.canonical());
@@ -321,7 +321,7 @@ proptest! {
     }
 
     #[test]
-    fn errors_point_into_the_text(text in "[ -~äß語]{0,30}") {
+    fn error_position_is_within_text(text in "[ -~äß語]{0,30}") {
         let errors = [
             select::parse(&text).err(),
             order::parse(&text).err(),
@@ -351,7 +351,7 @@ proptest! {
     }
 
     #[test]
-    fn canonical_parameters_read_back(pairs in prop::collection::vec(("[a-z]{1,3}", ".{0,8}"), 0..5)) {
+    fn canonical_parameters_decode_to_themselves(pairs in prop::collection::vec(("[a-z]{1,3}", ".{0,8}"), 0..5)) {
         let mut sorted = pairs.clone();
         sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
         prop_assert_eq!(Parameters::decode(&Parameters(pairs).canonical()).0, sorted);
@@ -359,7 +359,7 @@ proptest! {
 }
 
 #[test]
-fn values_inside_logic_come_in_three_syntaxes() {
+fn logic_accepts_bare_quoted_and_braced_values() {
     let tree = logic::parse(
         false,
         Connective::Or,
@@ -392,7 +392,7 @@ fn list_elements_keep_inner_quotes() {
 }
 
 #[test]
-fn json_paths_show_their_last_key() {
+fn json_path_is_named_after_last_key() {
     for (text, name) in [
         ("data->1->a->>2", "a"),
         ("data->3", "data"),
@@ -406,13 +406,13 @@ fn json_paths_show_their_last_key() {
 }
 
 #[test]
-fn a_hint_that_begins_like_a_join_type_is_a_hint() {
+fn hint_may_start_like_a_join_type() {
     let SelectItem::Embed(embed) = select::parse("a!inner_fk!inner(*)").unwrap().remove(0) else { panic!() };
     assert_eq!((embed.hint.as_deref(), embed.join), (Some("inner_fk"), Some(JoinType::Inner)));
 }
 
 #[test]
-fn positions_are_counted_by_line() {
+fn error_positions_are_per_line() {
     let query = |text: &str| QueryParams::parse(&Parameters::decode(text), Arguments::Refused).unwrap_err();
     let position = |error| match error {
         super::query::QueryError::Parse(error) => (error.line, error.column),
@@ -424,7 +424,7 @@ fn positions_are_counted_by_line() {
 }
 
 #[test]
-fn modifiers_are_told_by_the_last_segment() {
+fn last_segment_of_key_identifies_modifier() {
     let parameters = Parameters::decode(
         "tasks.order=id&a.b.limit=3&tasks.not.or=(x.eq.1)&not.and=(y.eq.2)&First+Name=eq.x&offset=5&order=a&order=b",
     );
@@ -442,9 +442,9 @@ fn modifiers_are_told_by_the_last_segment() {
     assert_eq!(query.filters[0].1.field.name, "First Name");
 }
 
-/// A URL has room for thousands, which PostgreSQL would plan until it is out of memory.
+/// A URL has room for thousands of embeds, which PostgreSQL would plan until it runs out of memory.
 #[test]
-fn embeds_are_counted_on_all_levels() {
+fn embed_limit_counts_all_levels() {
     let list = |side_by_side: usize| {
         let embeds: Vec<_> = (0..side_by_side).map(|number| format!("e{number}:t(id,...u(*))")).collect();
         embeds.join(",")
@@ -454,17 +454,17 @@ fn embeds_are_counted_on_all_levels() {
     assert_eq!((error.column, &*error.expecting), (list(50).len() + ",e50:t(".len() + 1, "fewer embeds"));
 }
 
-/// PostgreSQL would have it for the name without the NUL.
+/// PostgreSQL would treat it as the name without the NUL.
 #[test]
-fn names_hold_no_nul() {
+fn names_with_nul_are_rejected() {
     let error = select::parse("\"t\0own\"").unwrap_err();
     assert_eq!((error.column, &*error.expecting), (1, "name without NUL"));
-    assert!(super::filter::parse("eq.\"a\0b\"").is_ok(), "values are PostgreSQL's business");
+    assert!(super::filter::parse("eq.\"a\0b\"").is_ok(), "PostgreSQL checks values");
 }
 
-/// Parameter, text, column, details: the lists of PostgREST's own grammar.
+/// Parameter, text, column, details: the expectation lists of PostgREST's grammar.
 #[test]
-fn errors_list_what_could_have_stood_there() {
+fn errors_list_what_was_expected() {
     let any = logic::Connective::Or;
     let logic = |text: &str| logic::parse(false, any, text).map(drop);
     let select = |text: &str| select::parse(text).map(drop);

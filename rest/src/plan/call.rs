@@ -1,4 +1,4 @@
-//! Calls: which function, with which arguments, and what its result is (rest.md §3.10).
+//! Plans function calls: resolves the function, its arguments, and the form of its result (rest.md §3.10).
 
 use basalt_pg::session::Access;
 use bytes::Bytes;
@@ -19,71 +19,71 @@ use crate::schema_cache::routines::{Choice, RawBody, Routine, RoutineParam, RowS
 use crate::schema_cache::{QualifiedName, SchemaCache};
 use crate::suggest;
 
-/// A call and what it answers.
+/// Plan of a function call.
 #[derive(Debug, Clone)]
 pub struct CallPlan {
-    /// What every plan has.
+    /// Parts shared by all plans.
     pub common: Common,
-    /// The function.
+    /// Function to call.
     pub routine: QualifiedName,
-    /// What it is called with.
+    /// Arguments of the call.
     pub arguments: Arguments,
-    /// What its result is.
+    /// Form of the result.
     pub result: CallResult,
-    /// What of its rows is handed to the read over them.
+    /// Columns of the result that the read uses.
     pub returned: Returned,
-    /// The read over them.
+    /// Read over the returned rows.
     pub read: ReadPlan,
-    /// The body.
+    /// Format of the body.
     pub format: BodyFormat,
-    /// HEAD.
+    /// HEAD: no body.
     pub head: bool,
-    /// How the rows reach us.
+    /// How rows are returned from PostgreSQL.
     pub delivery: Delivery,
 }
 
-/// What a function's result is.
+/// Form of a function's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallResult {
-    /// No body.
+    /// `void`: the response has no body.
     Void,
     /// One value, in the column `pgrst_scalar`.
     Scalar,
-    /// Many values.
+    /// A set of values.
     Scalars,
     /// One row.
     Row,
-    /// Many rows.
+    /// A set of rows.
     Rows,
 }
 
-/// What a function is called with.
+/// Arguments of a function call.
 #[derive(Debug, Clone)]
 pub enum Arguments {
-    /// Nothing.
+    /// No arguments.
     None,
-    /// Values of a JSON object, or of the first object of an array.
+    /// Values of a JSON object, or of the first object in an array.
     Json {
-        /// The JSON text.
+        /// JSON text.
         bytes: Bytes,
-        /// Object or array.
+        /// Whether the JSON is an object or an array.
         shape: JsonShape,
-        /// The parameters that are in it.
+        /// Parameters with a value in the JSON.
         params: Vec<RoutineParam>,
     },
-    /// Text literals.
+    /// Text literals by parameter.
     Literals(Vec<(RoutineParam, Literal)>),
-    /// The whole body, for the single unnamed parameter.
+    /// The entire body, passed to a single unnamed parameter.
     Body {
-        /// The body.
+        /// Request body.
         bytes: Bytes,
-        /// The parameter.
+        /// The unnamed parameter.
         param: RoutineParam,
     },
 }
 
 impl CallPlan {
-    /// Whether the arguments in the statement are made of the body and not slices of it.
+    /// Whether the statement's parameters are decoded from the body rather than slices of it.
     #[must_use]
     pub fn has_values(&self) -> bool {
         match &self.arguments {
@@ -94,19 +94,19 @@ impl CallPlan {
     }
 }
 
-/// A text literal, or the elements of a variadic one.
+/// A text literal, or the elements of a variadic argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Literal {
-    /// One value.
+    /// A single value.
     One(String),
     /// Elements of an array.
     Many(Vec<String>),
 }
 
-/// Plans a call.
+/// Plans a function call.
 ///
 /// # Errors
-/// Steps 9 to 16 of rest.md §1.2.
+/// The first violation found in steps 9 to 16 of rest.md §1.2.
 pub fn plan(
     request: &ApiRequest,
     name: &str,
@@ -129,18 +129,19 @@ pub fn plan(
     let mut legacy_names = Vec::new();
     let (read, returned) = match &routine.returns.row {
         RowShape::Composite(_) => {
-            let mut tree = Tree::of(request, config)?;
+            let mut tree = Tree::for_read(request, config)?;
             let mut read = tree.read(Source::Returned, relation, config.max_rows, cache)?;
             legacy_names = tree.legacy_names;
             let returned = returned(&mut read, relation, &[]);
             (read, returned)
         }
-        // Conditions and columns apply to values too: PostgreSQL then says that it has no such column.
+        // Conditions and columns are also applied to scalar results; PostgreSQL then reports that they do not exist.
         RowShape::Scalar => {
-            let read = Tree::of(request, config)?.read(Source::Returned, None, config.max_rows, cache)?;
+            let read =
+                Tree::for_read(request, config)?.read(Source::Returned, None, config.max_rows, cache)?;
             (read, Returned::Star)
         }
-        RowShape::Void => (whole_rows(request, config), Returned::Star),
+        RowShape::Void => (unfiltered_rows(request, config), Returned::Star),
     };
     let format = media::for_routine(request, routine, relation, config, cache)?;
     preferences::check(request)?;
@@ -156,10 +157,11 @@ pub fn plan(
         return Err(RestError::MaxAffectedRoutine);
     }
     let count = common.count.filter(|count| *count != Count::Planned).map(|_| Count::Exact);
-    // What turns out not to be writable here is asked for once more, and a function that may write runs once only.
+    // A result that cannot be serialised here is requested a second time, but a function that may write must run only
+    // once.
     let is_repeatable = result == CallResult::Rows && access == Access::ReadOnly && !head;
     let delivery =
-        if is_repeatable { delivery::of(&read, relation, &format, cache) } else { Delivery::Value };
+        if is_repeatable { delivery::choose(&read, relation, &format, cache) } else { Delivery::Value };
     Ok(CallPlan {
         common: Common {
             access,
@@ -182,8 +184,8 @@ pub fn plan(
     })
 }
 
-/// The read over what is no value: it just happens.
-fn whole_rows(request: &ApiRequest, config: &RestConfig) -> ReadPlan {
+/// Read over the rows without filters, order or embeds.
+fn unfiltered_rows(request: &ApiRequest, config: &RestConfig) -> ReadPlan {
     ReadPlan {
         source: Source::Returned,
         outputs: vec![Output { value: Value::Star, aggregate: None, name: None }],
@@ -194,10 +196,10 @@ fn whole_rows(request: &ApiRequest, config: &RestConfig) -> ReadPlan {
     }
 }
 
-/// Whether OPTIONS of a function may only POST.
+/// Whether OPTIONS allows only POST, because every overload is volatile.
 ///
 /// # Errors
-/// No function of that name (PGRST202).
+/// No function has that name (PGRST202).
 pub(super) fn info(request: &ApiRequest, name: &str, cache: &SchemaCache) -> Result<bool, RestError> {
     match cache.routines_named(&request.schema, name) {
         [] => Err(unknown(request, name, &[], RawBody::None, cache)),
@@ -205,7 +207,7 @@ pub(super) fn info(request: &ApiRequest, name: &str, cache: &SchemaCache) -> Res
     }
 }
 
-/// The function that the argument names choose, and its arguments.
+/// Resolves the function by its argument names, and collects its arguments.
 fn find<'c>(
     request: &ApiRequest,
     name: &str,
@@ -226,12 +228,12 @@ fn find<'c>(
     let choice = choose(overloads, &names, raw);
     let unnamed = match &choice {
         Choice::Unnamed(_) => true,
-        // The default of an unnamed parameter is for calls without a body.
+        // The default of an unnamed parameter applies to calls without a body.
         Choice::Named(routine) => routine.is_unnamed(),
         Choice::None | Choice::Ambiguous(_) => false,
     };
     if let (Some(Payload::Json(payload)), false) = (&request.payload, unnamed) {
-        payload.refuse_mixed()?;
+        payload.reject_mixed()?;
     }
     let routine = match choice {
         Choice::Named(routine) | Choice::Unnamed(routine) => routine,
@@ -254,7 +256,7 @@ fn find<'c>(
         Some(Payload::Form(pairs)) => literals(routine, pairs),
         Some(Payload::Json(payload)) if unnamed => body(routine, &payload.bytes),
         Some(Payload::Raw { bytes, .. }) if unnamed => body(routine, bytes),
-        // It needs nothing, and is given nothing.
+        // The function takes no arguments, so the body is ignored.
         Some(Payload::Raw { .. }) => Arguments::None,
         Some(Payload::Json(payload)) => {
             let given = |param: &&RoutineParam| names.contains(&param.name.as_str());
@@ -294,7 +296,8 @@ fn body(routine: &Routine, bytes: &Bytes) -> Arguments {
     }
 }
 
-/// Text literals by parameter: of a repeated one the last counts, but a variadic one collects.
+/// Text literals by parameter. The last value of a repeated argument applies, except that a variadic one collects
+/// all.
 fn literals(routine: &Routine, pairs: &[(String, String)]) -> Arguments {
     let literal = |param: &RoutineParam| {
         let mut values = pairs.iter().filter(|(name, _)| *name == param.name).map(|(_, value)| value.clone());
@@ -316,7 +319,8 @@ fn unknown(request: &ApiRequest, name: &str, names: &[&str], raw: RawBody, cache
     let schema = &request.schema;
     let overloads = cache.routines_named(schema, name);
     let similar = if raw.is_opaque() || !cache.is_searched(schema) {
-        // A text, XML or binary body fits one kind of function only, whatever its name is like.
+        // Only functions with a matching unnamed parameter accept a text, XML or binary body, so similar names would
+        // not help.
         Vec::new()
     } else if overloads.is_empty() {
         let named =
@@ -334,12 +338,13 @@ fn unknown(request: &ApiRequest, name: &str, names: &[&str], raw: RawBody, cache
                 format!("({})", params.join(", "))
             })
             .collect();
-        let wanted = format!("({})", names.join(", "));
+        let requested = format!("({})", names.join(", "));
         let named = |list: &str| {
             let text = format!("{name}{list}");
             Named { object: Object::new(schema, name, text.clone()), text }
         };
-        let similar = suggest::ranked(lists.iter().map(String::as_str), &wanted, suggest::LOOSE_SIMILARITY);
+        let similar =
+            suggest::ranked(lists.iter().map(String::as_str), &requested, suggest::LOOSE_SIMILARITY);
         similar.into_iter().map(named).collect()
     };
     RestError::RoutineUnknown(Box::new(RoutineUnknown {

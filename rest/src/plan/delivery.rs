@@ -1,44 +1,45 @@
-//! Whether rows reach us as they are, to be written as JSON here, or as one value that PostgreSQL builds.
+//! Decides whether rows are returned individually, for this server to serialise, or as one value that PostgreSQL
+//! builds.
 //!
-//! Rows cost PostgreSQL a third less ([`crate::rows`]). They come where every output's type is known: from the schema
-//! cache, from a cast, or because it is JSON already, as every embed is. What only PostgreSQL can make JSON of (a
-//! composite, `bytea`) it makes JSON of one by one; but `*` cannot be taken apart, because a column that was added since
-//! the cache was loaded belongs to it.
+//! Returning rows costs PostgreSQL a third less ([`crate::rows`]). It requires that the type of every output is
+//! known: from the schema cache, from a cast, or because the output is already JSON, as embeds are. Outputs that only
+//! PostgreSQL can serialise (a composite, `bytea`) are converted one by one. `*` cannot be expanded for that, because
+//! it includes columns added since the cache was loaded.
 
 use super::media::BodyShape;
 use super::{BodyFormat, EmbedForm, Output, ReadPlan, Source, Value};
 use crate::rows::{Frame, types};
 use crate::schema_cache::{Relation, SchemaCache};
 
-/// As many as PostgreSQL returns (`MaxTupleAttributeNumber`); it refuses more.
-const MOST_OUTPUTS: usize = 1664;
+/// PostgreSQL's limit on output columns (`MaxTupleAttributeNumber`).
+const MAX_OUTPUTS: usize = 1664;
 
-/// How the rows of the root level reach us.
+/// How PostgreSQL returns the rows of the root level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delivery {
     /// As one value.
     Value,
-    /// As they are.
+    /// As individual rows.
     Rows {
-        /// What stands around them.
+        /// JSON around the rows.
         frame: Frame,
-        /// Positions of outputs that PostgreSQL makes JSON of.
+        /// Indexes of outputs that PostgreSQL converts to JSON.
         as_json: Vec<usize>,
     },
 }
 
-/// What an output is to us.
+/// How an output can be serialised.
 enum Kind {
-    /// Its text says it all.
+    /// From its text.
     Text,
-    /// Its JSON has to be asked for.
+    /// By PostgreSQL, as `to_jsonb` of the output.
     Json,
-    /// Its type is not known.
+    /// Unknown, because the type is unknown.
     Unknown,
 }
 
-/// Decides for the root level, whose rows are those of `relation` if it is any's.
-pub(super) fn of(
+/// Chooses the delivery of the root level, whose rows may belong to `relation`.
+pub(super) fn choose(
     read: &ReadPlan,
     relation: Option<&Relation>,
     format: &BodyFormat,
@@ -54,7 +55,7 @@ pub(super) fn of(
         | BodyShape::Handler(_)
         | BodyShape::Value => return Delivery::Value,
     };
-    let has_rows = (1..=MOST_OUTPUTS).contains(&read.outputs.len());
+    let has_rows = (1..=MAX_OUTPUTS).contains(&read.outputs.len());
     if format.explain.is_some() || read.is_grouped() || !has_rows {
         return Delivery::Value;
     }
@@ -77,16 +78,16 @@ fn kind(output: &Output, read: &ReadPlan, relation: Option<&Relation>, cache: &S
             Some(_) | None => Kind::Unknown,
         },
         Value::Presence => Kind::Unknown,
-        // A representation is JSON.
+        // A domain representation is JSON.
         Value::Column { representation: Some(_), cast: None, .. } | Value::Embed(_) => Kind::Text,
         Value::Column { cast: Some(cast), .. } if types::is_known_name(cast.as_str()) => Kind::Text,
         Value::Column { cast: Some(_), .. } => Kind::Unknown,
-        // The end of a path is JSON or its text.
+        // A path ends in JSON or text.
         Value::Column { column, .. } if !column.path.is_empty() => Kind::Text,
         Value::Column { column, .. } => match relation.and_then(|relation| relation.column(&column.name)) {
             Some(column) if is_known(column.type_oid) => Kind::Text,
             Some(_) => Kind::Json,
-            // A computed column, or none at all.
+            // A computed or unknown column.
             None => Kind::Unknown,
         },
         Value::Lifted { embed, column } => match read.embeds.get(*embed) {

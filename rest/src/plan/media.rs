@@ -1,4 +1,4 @@
-//! The form of the body: which of the acceptable media types is made, and how (rest.md §3.12).
+//! Selects the media type of the body among the accepted ones (rest.md §3.12).
 
 use crate::config::RestConfig;
 use crate::error::RestError;
@@ -8,49 +8,49 @@ use crate::request::ApiRequest;
 use crate::schema_cache::routines::Routine;
 use crate::schema_cache::{MediaHandler, QualifiedName, Relation, SchemaCache};
 
-/// How rows become a body.
+/// Format of the response body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyFormat {
-    /// What the response says it is.
+    /// Content type of the response.
     pub media: MediaType,
-    /// What PostgreSQL builds.
+    /// Structure of the body that PostgreSQL builds.
     pub shape: BodyShape,
-    /// The statement is explained instead of answered.
+    /// Set if the response is the statement's query plan.
     pub explain: Option<PlanMedia>,
 }
 
-/// What PostgreSQL builds of the rows.
+/// Structure of a body that PostgreSQL builds from rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyShape {
     /// A JSON array.
     Array {
-        /// Without null keys.
+        /// Whether keys with null values are omitted.
         stripped: bool,
     },
-    /// One JSON object; exactly one row is wanted.
+    /// A single JSON object; the result must have exactly one row.
     Object {
-        /// Without null keys.
+        /// Whether keys with null values are omitted.
         stripped: bool,
     },
     /// CSV.
     Csv,
     /// A GeoJSON FeatureCollection.
     GeoJson,
-    /// What an aggregate of the database makes of them.
+    /// The result of an aggregate defined in the database.
     Handler(QualifiedName),
-    /// The value a function returned is the body itself.
+    /// The value returned by a function, used unchanged.
     Value,
 }
 
 impl BodyFormat {
-    /// Exactly one row is wanted.
+    /// Whether the result must have exactly one row.
     #[must_use]
     pub const fn is_singular(&self) -> bool {
         matches!(self.shape, BodyShape::Object { .. })
     }
 }
 
-/// The first acceptable type that can be made of a relation's rows.
+/// First accepted media type that can be produced from a relation's rows.
 ///
 /// # Errors
 /// None can (PGRST107).
@@ -63,8 +63,8 @@ pub(super) fn for_relation(
     first_produced(&request.accept, config, &|media| aggregate(media, request, relation, cache))
 }
 
-/// The first acceptable type that can be made of a function's result. A function that returns a domain named like a
-/// media type makes that type itself.
+/// First accepted media type that can be produced from a function's result. A function that returns a domain named
+/// after a media type produces that type itself.
 ///
 /// # Errors
 /// None can (PGRST107).
@@ -85,7 +85,7 @@ pub(super) fn for_routine(
     })
 }
 
-/// What the database itself makes of a media type, and what it then is.
+/// Finds a media type handler of the database, and the media type it produces.
 type Handler<'a> = &'a dyn Fn(&MediaType) -> Option<(MediaType, BodyShape)>;
 
 fn first_produced(
@@ -104,7 +104,7 @@ fn first_produced(
 }
 
 fn produce(media: &MediaType, handler: Handler<'_>) -> Option<(MediaType, BodyShape)> {
-    // The types of our own have their parameters; the database cannot make them.
+    // The vendor types have parameters of their own, which handlers in the database cannot implement.
     let is_ours = matches!(media, MediaType::ArrayStripped | MediaType::Singular { .. } | MediaType::Plan(_));
     if let (false, Some(made)) = (is_ours, handler(media)) {
         return Some(made);
@@ -127,8 +127,9 @@ fn produce(media: &MediaType, handler: Handler<'_>) -> Option<(MediaType, BodySh
     Some((media.clone(), shape))
 }
 
-/// An aggregate in the database. One over the rows of a relation needs all their columns, and so the default select. One
-/// over `anyelement` takes rows of any shape, but only where its media type is asked for by name.
+/// Finds an aggregate defined in the database. One over the rows of a relation needs all columns, so the select list
+/// must be the default. One over `anyelement` takes rows of any shape, but only if its media type is requested by
+/// name.
 fn aggregate(
     media: &MediaType,
     request: &ApiRequest,
@@ -138,22 +139,22 @@ fn aggregate(
     if cache.media_handlers.is_empty() {
         return None;
     }
-    let wanted = media.to_string();
+    let requested = media.to_string();
     let is_default = request.query.select == [SelectItem::Star];
     let name = relation.map(Relation::qualified_name).filter(|_| is_default);
     let find =
         |fits: &dyn Fn(&MediaHandler) -> bool| cache.media_handlers.iter().find(|handler| fits(handler));
     let handler = find(&|handler| {
-        name.is_some() && handler.relation == name && (handler.media == wanted || handler.media == "*/*")
+        name.is_some() && handler.relation == name && (handler.media == requested || handler.media == "*/*")
     })
     .or_else(|| {
         let is_named = *media != MediaType::Any;
-        find(&|handler| is_named && handler.relation.is_none() && handler.media == wanted)
+        find(&|handler| is_named && handler.relation.is_none() && handler.media == requested)
     })?;
     Some((MediaType::parse(&handler.media), BodyShape::Handler(handler.function.clone())))
 }
 
-/// The root answers JSON and OpenAPI.
+/// Checks that the root document, which is JSON or OpenAPI, is acceptable.
 pub(super) fn root(accept: &[MediaType]) -> Result<(), RestError> {
     let known = |media: &MediaType| matches!(media, MediaType::Any | MediaType::Json | MediaType::OpenApi);
     if accept.iter().any(known) { Ok(()) } else { Err(not_acceptable(accept)) }

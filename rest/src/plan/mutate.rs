@@ -1,4 +1,4 @@
-//! Writes: insert, upsert, update, delete and PUT (rest.md §3.9).
+//! Plans writes: insert, upsert, update, delete and PUT (rest.md §3.9).
 
 use bytes::Bytes;
 
@@ -15,29 +15,29 @@ use crate::request::{ApiRequest, RelationVerb};
 use crate::schema_cache::name::Name;
 use crate::schema_cache::{QualifiedName, Relation, SchemaCache};
 
-/// A write and what it answers.
+/// Plan of a write.
 #[derive(Debug, Clone)]
 pub struct WritePlan {
-    /// What every plan has.
+    /// Parts shared by all plans.
     pub common: Common,
-    /// What is written to.
+    /// Target relation.
     pub relation: QualifiedName,
-    /// The write.
+    /// Operation on the relation.
     pub mutation: Mutation,
-    /// What of the rows is returned to the statement.
+    /// Columns of the written rows that the read uses.
     pub returned: Returned,
-    /// The read over them.
+    /// Read over the written rows.
     pub read: ReadPlan,
-    /// What the client gets.
+    /// Content of the response.
     pub answer: Answer,
-    /// The body, where there is one.
+    /// Format of the body, if there is one.
     pub format: BodyFormat,
-    /// A row that is inserted may be left out by what runs before it, which may speak of the response all the same.
+    /// Whether a trigger may suppress an inserted row; it may still set headers and status of the response.
     pub may_drop_rows: bool,
 }
 
 impl WritePlan {
-    /// Whether the values were taken out of the JSON.
+    /// Whether the values were decoded from the JSON body.
     #[must_use]
     pub const fn has_values(&self) -> bool {
         match &self.mutation {
@@ -48,8 +48,8 @@ impl WritePlan {
         }
     }
 
-    /// Leaves the JSON to PostgreSQL.
-    pub fn leave_values(&mut self) {
+    /// Leaves decoding of the JSON body to PostgreSQL.
+    pub fn leave_decoding_to_postgres(&mut self) {
         match &mut self.mutation {
             Mutation::Insert { body, .. } | Mutation::Put { body, .. } | Mutation::Update { body, .. } => {
                 body.values = None;
@@ -59,73 +59,75 @@ impl WritePlan {
     }
 }
 
-/// What is done.
+/// Operation of a write.
 #[derive(Debug, Clone)]
 pub enum Mutation {
-    /// POST.
+    /// POST: insert or upsert.
     Insert {
-        /// The rows.
+        /// Rows to insert.
         body: Body,
-        /// What happens to rows that exist.
+        /// Handling of existing rows; `None` for a plain insert.
         conflict: Option<Conflict>,
     },
-    /// PUT: an upsert of the one row that the filters name.
+    /// PUT: an upsert of the single row that the filters identify.
     Put {
-        /// The row.
+        /// Row to write.
         body: Body,
-        /// The filters on the primary key: (column, value).
+        /// Filters on the primary key: (column, value).
         key: Vec<(String, String)>,
     },
-    /// PATCH.
+    /// PATCH: update.
     Update {
-        /// The new values.
+        /// New values.
         body: Body,
-        /// Which rows.
+        /// Rows to update.
         conditions: Vec<Condition>,
     },
     /// DELETE.
     Delete {
-        /// Which rows.
+        /// Rows to delete.
         conditions: Vec<Condition>,
     },
-    /// PATCH without values.
+    /// PATCH without any values.
     Nothing,
 }
 
 /// Rows in a JSON body.
 #[derive(Debug, Clone)]
 pub struct Body {
-    /// The JSON text.
+    /// JSON text.
     pub bytes: Bytes,
-    /// What it is.
+    /// Whether the JSON is an object or an array.
     pub shape: JsonShape,
-    /// The columns it is about.
+    /// Columns to write.
     pub columns: Vec<BodyColumn>,
-    /// Keys that are missing take the column's default.
+    /// Whether missing keys take the column's default.
     pub defaults: bool,
-    /// The values, where they are as good as having PostgreSQL parse the JSON, but for errors: those come earlier.
+    /// Decoded values, if passing them as parameters is equivalent to having PostgreSQL parse the JSON. Errors in
+    /// them are detected earlier.
     pub values: Option<Values>,
 }
 
-/// A column that is written.
+/// A column to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyColumn {
-    /// Column.
+    /// Column name.
     pub name: Name,
-    /// Its type, from the catalog.
+    /// Type, from the catalog.
     pub type_name: Name,
-    /// Its default, from the catalog.
+    /// Default expression, from the catalog.
     pub default: Option<Name>,
-    /// Function that reads a domain from JSON.
+    /// Function that converts JSON to the column's domain.
     pub representation: Option<QualifiedName>,
 }
 
 impl BodyColumn {
-    /// The type as a parameter has it, if the column takes a scalar of JSON as it takes a literal of the same text. Others
-    /// do not: `json` and arrays read the JSON itself, domains and lengths of `bit` or `interval` follow rules of their own.
+    /// Type of a parameter for this column, if the column accepts the text of a JSON scalar as a literal. Other types
+    /// do not: `json` and arrays need the JSON itself, and domains and lengths of `bit` or `interval` have their own
+    /// rules.
     #[must_use]
     pub fn literal_type(&self) -> Option<&'static str> {
-        // A length is seen to when the value is assigned.
+        // The length is enforced when the value is assigned.
         let name = self.type_name.split_once('(').map_or(&*self.type_name, |(name, _)| name);
         const WITH_LENGTH: [&str; 2] = ["numeric", "character varying"];
         const OTHERS: [&str; 11] = [
@@ -146,32 +148,32 @@ impl BodyColumn {
     }
 }
 
-/// What happens to rows that exist.
+/// Handling of rows that already exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// Columns that tell whether a row exists.
+    /// Columns that identify an existing row.
     pub columns: Vec<String>,
-    /// Condition of the partial index over them, where no full one is.
+    /// Predicate of the partial index over the columns, if no full index exists.
     pub predicate: Option<String>,
-    /// Update or leave.
+    /// Whether existing rows are updated or ignored.
     pub resolution: Resolution,
 }
 
-/// What the client gets of a write.
+/// Content of the response to a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing.
+    /// No content.
     Nothing,
-    /// A `Location`, made of these columns.
+    /// A `Location` header with these key columns.
     Location(Vec<String>),
-    /// The rows.
+    /// The written rows.
     Rows,
 }
 
-/// Plans POST, PUT, PATCH and DELETE of a relation.
+/// Plans POST, PUT, PATCH and DELETE on a relation.
 ///
 /// # Errors
-/// Steps 9 to 15 of rest.md §1.2, and the safeupdate rule.
+/// The first violation found in steps 9 to 15 of rest.md §1.2, and writes without a filter while `safe_update` is on.
 pub fn plan(
     request: &ApiRequest,
     name: &str,
@@ -181,11 +183,11 @@ pub fn plan(
 ) -> Result<WritePlan, RestError> {
     let relation = relation(&request.schema, name, cache)?;
     let answer = answer(request, verb, relation);
-    let mut tree = Tree::of_write(request, &answer, config)?;
+    let mut tree = Tree::for_write(request, &answer, config)?;
     let mut read = tree.read(Source::Returned, Some(relation), None, cache)?;
     let mutation = mutation(request, verb, relation, cache);
     if matches!(mutation, Err(RestError::PutPayload)) {
-        // The row is compared in the transaction: what is wrong with the answer's form comes first.
+        // The key comparison happens inside the transaction, so errors of the response format take precedence.
         preferences::check(request)?;
         let _format = media::for_relation(request, Some(relation), config, cache)?;
     }
@@ -198,7 +200,7 @@ pub fn plan(
     };
     let applied = preferences::applied(request, config, conflict);
     let format = media::for_relation(request, Some(relation), config, cache)?;
-    refuse_unfiltered(&mutation, config)?;
+    reject_unfiltered(&mutation, config)?;
 
     let returned = match &answer {
         Answer::Nothing => Returned::Nothing,
@@ -206,7 +208,7 @@ pub fn plan(
         Answer::Rows => returned(&mut read, Some(relation), &[]),
     };
     let common = Common::writing(request, config);
-    // Rows are counted by being written; an estimate makes no sense.
+    // Written rows are counted exactly; an estimate makes no sense.
     let count = common.count.filter(|count| *count != Count::Planned);
     Ok(WritePlan {
         common: Common {
@@ -246,20 +248,20 @@ fn mutation(
         let root = |path: &[String]| path.is_empty();
         let filters = request.query.filters.iter().filter(|(path, _)| root(path));
         let trees = request.query.logic.iter().filter(|(path, _)| root(path));
-        let known = Conditions { relation: Some(relation), level: None, cache };
+        let context = Conditions { relation: Some(relation), level: None, cache };
         filters
-            .map(|(_, filter)| known.of_filter(filter))
-            .chain(trees.map(|(_, tree)| known.of_tree(tree)))
+            .map(|(_, filter)| context.filter_condition(filter))
+            .chain(trees.map(|(_, tree)| context.tree_condition(tree)))
             .collect::<Vec<_>>()
     };
     let body = || {
         let Some(Payload::Json(payload)) = &request.payload else {
-            return Err(RestError::Internal("a write without a JSON body"));
+            return Err(RestError::Internal("write without a JSON body"));
         };
         let is_put = verb == RelationVerb::Put;
         let defaults = request.prefer.missing == Some(Missing::Default) && !is_put;
-        let body = Body::of(payload, defaults, relation, cache)?;
-        // A text that is too long is refused whether or not there is a row for it.
+        let body = Body::from_payload(payload, defaults, relation, cache)?;
+        // PostgreSQL rejects a text parameter that is too long even if no row matches.
         let is_update = verb == RelationVerb::Update;
         let has_length = body.columns.iter().any(|column| column.type_name.starts_with("character varying("));
         Ok(if is_update && has_length { body } else { body.with_values(payload) })
@@ -269,7 +271,7 @@ fn mutation(
         RelationVerb::Put => {
             let key = put_key(request, relation)?;
             let body = body()?;
-            // A body without the key cannot have the key of the URL.
+            // Without the key columns the body cannot match the key in the URL.
             if key.iter().any(|(name, _)| !body.columns.iter().any(|column| *column.name == **name)) {
                 return Err(RestError::PutPayload);
             }
@@ -283,12 +285,12 @@ fn mutation(
             Ok(Mutation::Update { body, conditions: conditions() })
         }
         RelationVerb::Delete => Ok(Mutation::Delete { conditions: conditions() }),
-        RelationVerb::Read { .. } => Err(RestError::Internal("a read planned as a write")),
+        RelationVerb::Read { .. } => Err(RestError::Internal("read planned as a write")),
     }
 }
 
 impl Body {
-    fn of(
+    fn from_payload(
         payload: &JsonPayload,
         defaults: bool,
         relation: &Relation,
@@ -313,7 +315,7 @@ impl Body {
         })
     }
 
-    /// Takes the values, if there are some and every column is of a type for which the text of a JSON scalar is a literal.
+    /// Uses the decoded values, if there are any and the text of a JSON scalar is a literal for every column's type.
     fn with_values(mut self, payload: &JsonPayload) -> Self {
         let is_known =
             |column: &BodyColumn| column.representation.is_none() && column.literal_type().is_some();
@@ -328,7 +330,7 @@ fn column_unknown(column: &str, relation: &Relation) -> RestError {
     RestError::ColumnUnknown { column: column.to_owned(), relation: relation.name.to_string() }
 }
 
-/// `on_conflict`, else the primary key; with neither it is a plain insert.
+/// Conflict target: `on_conflict`, or else the primary key; with neither the write is a plain insert.
 fn conflict(request: &ApiRequest, relation: &Relation) -> Option<Conflict> {
     let resolution = request.prefer.resolution?;
     let columns = request.query.on_conflict.clone().unwrap_or_else(|| relation.primary_key.clone());
@@ -336,7 +338,7 @@ fn conflict(request: &ApiRequest, relation: &Relation) -> Option<Conflict> {
     (!columns.is_empty()).then_some(Conflict { columns, predicate, resolution })
 }
 
-/// The filters of a PUT: `eq` on all columns of the primary key and nothing else.
+/// Parses the filters of a PUT: `eq` on all columns of the primary key and nothing else.
 fn put_key(request: &ApiRequest, relation: &Relation) -> Result<Vec<(String, String)>, RestError> {
     let query = &request.query;
     if !query.logic.is_empty() || relation.primary_key.is_empty() {
@@ -365,8 +367,8 @@ fn put_key(request: &ApiRequest, relation: &Relation) -> Result<Vec<(String, Str
     }
 }
 
-/// Supabase loads `safeupdate`; where it is not there, we are.
-fn refuse_unfiltered(mutation: &Mutation, config: &RestConfig) -> Result<(), RestError> {
+/// Rejects UPDATE and DELETE without a filter, as the extension `safeupdate` does in Supabase.
+fn reject_unfiltered(mutation: &Mutation, config: &RestConfig) -> Result<(), RestError> {
     match mutation {
         Mutation::Update { conditions, .. } if conditions.is_empty() && config.safe_update => {
             Err(RestError::UnsafeWrite("UPDATE"))

@@ -1,4 +1,4 @@
-//! Which preferences are honoured, and what is echoed of them (rest.md §3.11).
+//! Applies preferences, and reports which ones were applied (rest.md §3.11).
 
 use basalt_pg::session::Access;
 
@@ -9,7 +9,7 @@ use crate::parse::prefer::{Resolution, Transaction};
 use crate::request::{Action, ApiRequest, RelationVerb};
 
 impl Common {
-    /// What every read starts with.
+    /// Defaults of every read.
     pub(super) fn reading(request: &ApiRequest, config: &RestConfig) -> Self {
         Self {
             access: Access::ReadOnly,
@@ -24,7 +24,7 @@ impl Common {
         }
     }
 
-    /// What the root document runs under.
+    /// Settings of the transaction for the root document.
     pub(crate) const fn document() -> Self {
         Self {
             access: Access::ReadOnly,
@@ -39,7 +39,7 @@ impl Common {
         }
     }
 
-    /// What every write starts with.
+    /// Defaults of every write.
     pub(super) fn writing(request: &ApiRequest, config: &RestConfig) -> Self {
         let common = Self { access: Access::ReadWrite, ..Self::reading(request, config) };
         let limited = matches!(
@@ -53,16 +53,16 @@ impl Common {
     }
 }
 
-/// Whether the transaction is rolled back, where that was chosen and may be.
+/// Whether to roll the transaction back, if the caller chose and is allowed to.
 fn rollback(request: &ApiRequest, config: &RestConfig) -> Option<bool> {
     let preferred = request.prefer.transaction.filter(|_| config.tx_end.allow_override)?;
     Some(preferred == Transaction::Rollback)
 }
 
-/// Refuses unknown preferences with strict handling.
+/// Rejects unknown preferences with strict handling.
 ///
 /// # Errors
-/// PGRST122.
+/// The request has unknown preferences (PGRST122).
 pub(super) fn check(request: &ApiRequest) -> Result<(), RestError> {
     let prefer = &request.prefer;
     if prefer.is_strict() && !prefer.invalid.is_empty() {
@@ -71,7 +71,7 @@ pub(super) fn check(request: &ApiRequest) -> Result<(), RestError> {
     Ok(())
 }
 
-/// The `Preference-Applied` list; `resolution` is what an insert does with it.
+/// Entries of `Preference-Applied`; `resolution` is the one in effect for an insert.
 pub(super) fn applied(
     request: &ApiRequest,
     config: &RestConfig,

@@ -1,4 +1,4 @@
-//! Reads: the tree of a request made into a [`ReadPlan`] (rest.md §3.3–§3.8).
+//! Plans reads: turns the tree of a request into a [`ReadPlan`] (rest.md §3.3–§3.8).
 
 mod level;
 
@@ -13,10 +13,10 @@ use crate::schema_cache::{QualifiedName, Relation, SchemaCache};
 use crate::suggest;
 use level::Builder;
 
-/// Plans GET and HEAD of a relation.
+/// Plans GET and HEAD on a relation.
 ///
 /// # Errors
-/// Steps 9 to 15 of rest.md §1.2.
+/// The first violation found in steps 9 to 15 of rest.md §1.2.
 pub fn plan(
     request: &ApiRequest,
     name: &str,
@@ -25,7 +25,7 @@ pub fn plan(
     cache: &SchemaCache,
 ) -> Result<TablePlan, RestError> {
     let relation = relation(&request.schema, name, cache)?;
-    let mut tree = Tree::of(request, config)?;
+    let mut tree = Tree::for_read(request, config)?;
     let read =
         tree.read(Source::Relation(relation.qualified_name()), Some(relation), config.max_rows, cache)?;
     let legacy_names = tree.legacy_names;
@@ -33,7 +33,8 @@ pub fn plan(
     preferences::check(request)?;
     let applied = preferences::applied(request, config, None);
     let is_capped = |cap: &u64| request.range.limit.is_none_or(|limit| limit > u128::from(*cap));
-    let delivery = if head { Delivery::Value } else { delivery::of(&read, Some(relation), &format, cache) };
+    let delivery =
+        if head { Delivery::Value } else { delivery::choose(&read, Some(relation), &format, cache) };
     Ok(TablePlan {
         common: Common {
             legacy_names,
@@ -45,15 +46,15 @@ pub fn plan(
         format,
         head,
         max_rows: config.max_rows,
-        cut_at: config.max_rows.filter(|cap| *cap > 0 && is_capped(cap)),
+        row_cap: config.max_rows.filter(|cap| *cap > 0 && is_capped(cap)),
         delivery,
     })
 }
 
-/// A relation of a schema.
+/// Looks up a relation in a schema.
 ///
 /// # Errors
-/// PGRST205, with a relation of a similar name.
+/// The relation is unknown (PGRST205); the error suggests similar names.
 pub fn relation<'a>(schema: &str, name: &str, cache: &'a SchemaCache) -> Result<&'a Relation, RestError> {
     cache.relation(schema, name).ok_or_else(|| {
         let names = cache.relations_in(schema).map(|relation| &*relation.name);
@@ -68,7 +69,7 @@ pub fn relation<'a>(schema: &str, name: &str, cache: &'a SchemaCache) -> Result<
     })
 }
 
-/// The tree of a request, ready to be made into a plan.
+/// The tree of a request, from which its plan is built.
 pub(super) struct Tree<'a> {
     root: Node<'a>,
     schema: &'a str,
@@ -77,23 +78,23 @@ pub(super) struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// The tree of a request that reads a relation or the rows of a call.
-    pub(super) fn of(request: &'a ApiRequest, config: &RestConfig) -> Result<Self, RestError> {
+    /// Builds the tree of a request that reads a relation or the rows of a call.
+    pub(super) fn for_read(request: &'a ApiRequest, config: &RestConfig) -> Result<Self, RestError> {
         let mut legacy_names = Vec::new();
         let query = &request.query;
         let root = Node::root(query, &query.select, request.range, config, &mut legacy_names)?;
         Ok(Self { root, schema: &request.schema, aggregates: config.aggregates, legacy_names })
     }
 
-    /// The tree of a request that writes: its root filters and window choose what is written, not what is shown.
-    /// Where nothing is answered, of `select` only the names count that filters and orders of embeds use; a `Location`
-    /// is made of rows that hold what is selected, but the client does not see them sorted.
-    pub(super) fn of_write(
+    /// Builds the tree of a write. Its root filters, limit and offset select the rows to write, not those to return.
+    /// If the response has no rows, `select` only defines the names that filters and orders of embeds may use. A
+    /// `Location` is built from the selected rows, which need no order.
+    pub(super) fn for_write(
         request: &'a ApiRequest,
         answer: &Answer,
         config: &RestConfig,
     ) -> Result<Self, RestError> {
-        let mut tree = Self::of(request, config)?;
+        let mut tree = Self::for_read(request, config)?;
         tree.root.filters.clear();
         tree.root.logic.clear();
         tree.root.range = RowRange::ALL;
@@ -107,7 +108,7 @@ impl<'a> Tree<'a> {
         Ok(tree)
     }
 
-    /// Checks the tree and makes the plan. `relation` is `None` for rows whose type is no relation's.
+    /// Validates the tree and builds the plan. `relation` is `None` for rows whose type is not a relation.
     pub(super) fn read(
         &mut self,
         source: Source,
@@ -118,7 +119,7 @@ impl<'a> Tree<'a> {
         let origin = match (&source, relation) {
             (_, Some(relation)) => relation.qualified_name(),
             (Source::Relation(name), None) => name.clone(),
-            // Rows of no relation have no relationships; the name is for the error.
+            // Without a relation there are no relationships; the name appears only in the error.
             (Source::Aliased { .. } | Source::Computed { .. } | Source::Returned, None) => {
                 QualifiedName::new(self.schema, "record")
             }

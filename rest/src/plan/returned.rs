@@ -1,4 +1,4 @@
-//! Which columns a write or call must hand to the read over its rows.
+//! Determines the columns that a write or call must return for the read over its rows.
 
 use std::collections::HashSet;
 
@@ -7,9 +7,10 @@ use crate::plan::ColumnRef;
 use crate::schema_cache::Relation;
 use crate::schema_cache::relationships::Link;
 
-/// Collects what `read` uses of its rows, plus `also`; expands `*` where the rows will hold more than it.
+/// Collects the columns that `read` uses, plus `also`; expands `*` if other columns are returned besides.
 ///
-/// Only what is used is returned: then a role needs the right to read just that, and PostgreSQL can inline a function.
+/// Only columns in use are returned, so that the role needs read privileges on those alone and PostgreSQL can inline
+/// a function.
 pub(super) fn returned(read: &mut ReadPlan, relation: Option<&Relation>, also: &[String]) -> Returned {
     let mut needed = Needed::default();
     for output in &read.outputs {
@@ -60,7 +61,7 @@ fn plain_output(name: String) -> Output {
 struct Needed {
     star: bool,
     row: bool,
-    /// In order of appearance.
+    /// Names in order of first use.
     names: Vec<String>,
     seen: HashSet<String>,
 }

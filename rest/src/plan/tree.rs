@@ -1,7 +1,8 @@
-//! The select list as a tree, with filters, orders, windows and relationships attached to its levels.
+//! The select list as a tree, with filters, orders, ranges and relationships attached to its levels.
 //!
-//! Made in passes, because the order of errors is part of the contract: first everything that names an embed
-//! (PGRST108), then relationships (PGRST200, PGRST201), related orders (PGRST118), aggregates (PGRST123, PGRST127).
+//! The tree is built in passes, because the order of errors is part of the contract: first everything that names an
+//! embed (PGRST108), then relationships (PGRST200, PGRST201), related orders (PGRST118) and aggregates (PGRST123,
+//! PGRST127).
 
 use crate::config::RestConfig;
 use crate::error::{
@@ -18,24 +19,24 @@ use crate::schema_cache::relationships::{self, Link, Relationship};
 use crate::schema_cache::{QualifiedName, SchemaCache};
 use crate::suggest;
 
-/// A level of the request.
+/// One level of the request.
 #[derive(Debug)]
 pub(super) struct Node<'a> {
-    /// How it was asked for; `None` at the root.
+    /// The embed in the select list; `None` at the root.
     pub(super) embed: Option<&'a SelectEmbed>,
-    /// Its own columns, in order.
+    /// Columns of this level, in order.
     pub(super) columns: Vec<&'a SelectItem>,
     pub(super) children: Vec<Node<'a>>,
     pub(super) filters: Vec<&'a Filter>,
     pub(super) logic: Vec<&'a LogicTree>,
     pub(super) order: &'a [OrderTerm],
     pub(super) range: RowRange,
-    /// What ties it to its parent; set by [`Node::relate`].
+    /// Relationship with the parent level; set by [`Node::relate`].
     pub(super) relationship: Option<Relationship>,
 }
 
 impl<'a> Node<'a> {
-    /// The tree of a query, with everything attached that names a level.
+    /// Builds the tree of a query, and attaches filters, orders, ranges and logic trees to their levels.
     pub(super) fn root(
         query: &'a QueryParams,
         select: &'a [SelectItem],
@@ -102,7 +103,7 @@ impl<'a> Node<'a> {
                 None => RestError::NotEmbedded(name.clone()),
             }
         })?;
-        let child = self.children.get_mut(position).ok_or(RestError::Internal("an embed without a place"))?;
+        let child = self.children.get_mut(position).ok_or(RestError::Internal("embed index out of range"))?;
         if by_name.is_none() {
             let names = (name.clone(), child.name().to_owned());
             if !legacy_names.contains(&names) {
@@ -112,12 +113,12 @@ impl<'a> Node<'a> {
         child.find(rest, legacy, legacy_names)
     }
 
-    /// Alias, else target; empty at the root.
+    /// Alias, or else target; empty at the root.
     pub(super) fn name(&self) -> &'a str {
         self.embed.map_or("", |embed| embed.alias.as_deref().unwrap_or(&embed.target))
     }
 
-    /// What an embed was asked for by: a relation, key, column or function.
+    /// Target of an embed: a relation, foreign key, column or function.
     pub(super) fn target(&self) -> Option<&'a String> {
         self.embed.map(|embed| &embed.target)
     }
@@ -134,18 +135,18 @@ impl<'a> Node<'a> {
         self.relationship.as_ref().is_none_or(|relationship| relationship.link.is_to_one())
     }
 
-    /// It, or something below it, is part of the output.
+    /// Whether this level or one below it is part of the output.
     pub(super) fn is_shown(&self) -> bool {
         !self.columns.is_empty() || self.children.iter().any(Self::is_shown)
     }
 
-    /// The child that a condition or related order means: by its alias if it has one, since its target may be the name
-    /// of a column (`select=boss:boss_id(name)&boss_id=is.null`).
+    /// Index of the child that a condition or related order names. An aliased child is found by its alias only,
+    /// because its target may also be the name of a column (`select=boss:boss_id(name)&boss_id=is.null`).
     pub(super) fn child_named(&self, name: &str) -> Option<usize> {
         self.children.iter().position(|child| child.name() == name)
     }
 
-    /// Finds the relationships of all embeds below a level of `origin`.
+    /// Resolves the relationships of all embeds below a level over `origin`.
     pub(super) fn relate(
         &mut self,
         origin: &QualifiedName,
@@ -168,7 +169,7 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// Related orders name to-one embeds that are selected.
+    /// Checks that related orders name to-one embeds of this level.
     pub(super) fn check_related_orders(&self, relation: &str) -> Result<(), RestError> {
         for name in self.order.iter().filter_map(|term| term.relation.as_deref()) {
             let child = self.child_named(name).and_then(|index| self.children.get(index));
@@ -186,7 +187,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Aggregates are allowed, and not in a to-many spread.
+    /// Checks that aggregates are enabled and not used in a to-many spread.
     pub(super) fn check_aggregates(&self, allowed: bool) -> Result<(), RestError> {
         if !allowed && self.any(&|node| node.has_aggregate()) {
             return Err(RestError::AggregatesDisabled);
@@ -210,13 +211,13 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Its rows are grouped by the level it is spread into: it or a spread below it has an aggregate.
+    /// Whether the parent level must group the rows, because this level or a spread below it has an aggregate.
     fn hoists_aggregate(&self) -> bool {
         self.has_aggregate()
             || self.children.iter().any(|child| child.is_spread() && child.hoists_aggregate())
     }
 
-    /// Whether this level groups: own aggregates, or ones spread into it.
+    /// Whether this level is grouped, by its own aggregates or by ones spread into it.
     pub(super) fn is_grouped(&self) -> bool {
         self.hoists_aggregate()
     }
@@ -239,7 +240,7 @@ fn unknown(origin: &QualifiedName, embed: &SelectEmbed, schema: &str, cache: &Sc
         let reachable = related.iter().filter(|relationship| *relationship.target.schema == *schema);
         let names = reachable.map(|relationship| &*relationship.target.name);
         let mut similar = suggest::ranked(names, target, suggest::LOOSE_SIMILARITY);
-        // The very name is there, but the hint did not fit: there is nothing to suggest.
+        // The relationship exists but the hint does not match, so there is nothing to suggest.
         if similar.first().is_some_and(|better| better.eq_ignore_ascii_case(target)) {
             similar.clear();
         }
@@ -264,7 +265,7 @@ fn ambiguous(origin: &QualifiedName, embed: &SelectEmbed, found: &[&Relationship
     }))
 }
 
-/// A relationship in the words of PGRST201.
+/// Describes a relationship in the format of PGRST201.
 fn describe(relationship: &Relationship) -> RelationshipText {
     let (origin, target) = (&relationship.origin.name, &relationship.target.name);
     let list =

@@ -1,5 +1,5 @@
-//! The task that loads: when the service starts, until it succeeds; then for each notification, signal, lost connection
-//! or request that found a change.
+//! The task that loads the schema cache: at the start, until it succeeds; then after each notification, signal, lost
+//! connection, or request that detected a change.
 
 use std::time::Duration;
 
@@ -10,61 +10,60 @@ use tokio_util::sync::CancellationToken;
 
 use super::RestHandle;
 
-/// Loads start at least this far apart.
+/// Minimum interval between the starts of two loads.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// How long the first load waits for the listener.
-const LISTENER_PATIENCE: Duration = Duration::from_millis(500);
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(32);
+/// Time that the first load waits for the listener to connect.
+const LISTENER_WAIT: Duration = Duration::from_millis(500);
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(32);
 
-/// Loads, then follows `events` until `shutdown`.
+/// Loads the schema cache, then reloads it on `events` until `shutdown`.
 pub(crate) async fn follow(
     handle: RestHandle,
     events: broadcast::Receiver<Event>,
     shutdown: CancellationToken,
 ) {
-    shutdown.run_until_cancelled(Box::pin(follow_for_ever(&handle, events))).await;
+    shutdown.run_until_cancelled(Box::pin(run(&handle, events))).await;
     handle.0.progress.stop();
 }
 
-#[expect(clippy::infinite_loop, reason = "the caller ends it by its shutdown token")]
-async fn follow_for_ever(handle: &RestHandle, mut events: broadcast::Receiver<Event>) {
-    // The listener's first word is that it listens. A load that starts after that misses nothing; one that starts
-    // before would have to be repeated.
-    let _unheard = tokio::time::timeout(LISTENER_PATIENCE, events.recv()).await;
-    let mut pause = FIRST_PAUSE;
+#[expect(clippy::infinite_loop, reason = "the caller cancels it by its shutdown token")]
+async fn run(handle: &RestHandle, mut events: broadcast::Receiver<Event>) {
+    // The listener's first event reports that it is connected. A load that starts afterwards misses no change; an
+    // earlier one would have to be repeated.
+    let _connected = tokio::time::timeout(LISTENER_WAIT, events.recv()).await;
+    let mut backoff = MIN_BACKOFF;
     let mut open = true;
     loop {
-        let turn = handle.0.turn.lock().await;
-        // Everything that is waiting is answered by the load that starts now.
+        let guard = handle.0.load_lock.lock().await;
+        // The load that starts now covers all pending events.
         while events.try_recv().is_ok() {}
-        handle.0.forget_asked().await;
+        handle.0.clear_reload_request().await;
         let started = Instant::now();
         let loaded = handle.load().await;
-        drop(turn);
+        drop(guard);
         let retry_in = match loaded {
             Ok(()) => {
-                pause = FIRST_PAUSE;
+                backoff = MIN_BACKOFF;
                 None
             }
             Err(error) => {
-                let kept = if handle.ready() { "; the old schema cache stays in use" } else { "" };
-                tracing::warn!(%error, "the schema cache could not be loaded{kept}; trying again in {pause:?}");
-                let retry_in = pause;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                let kept = if handle.ready() { "; keeping the previous one" } else { "" };
+                tracing::warn!(%error, "could not load the schema cache{kept}; retrying in {backoff:?}");
+                let retry_in = backoff;
+                backoff = (backoff * 2).min(MAX_BACKOFF);
                 Some(retry_in)
             }
         };
-        let next_attempt = retry_in.map(|pause| Instant::now() + pause);
+        let next_attempt = retry_in.map(|backoff| Instant::now() + backoff);
         handle.0.set_next_attempt(next_attempt);
-        wait_for_reason(handle, &mut events, next_attempt, &mut open).await;
+        wait_for_trigger(handle, &mut events, next_attempt, &mut open).await;
         tokio::time::sleep_until(started + DEBOUNCE).await;
     }
 }
 
-/// Returns when a load is wanted: by a notification, a signal or a request, after a lost connection, or because the last
-/// one failed.
-async fn wait_for_reason(
+/// Returns when a reload is due: after a notification, signal, request or lost connection, or to retry a failed load.
+async fn wait_for_trigger(
     handle: &RestHandle,
     events: &mut broadcast::Receiver<Event>,
     next_attempt: Option<Instant>,
@@ -80,19 +79,19 @@ async fn wait_for_reason(
     loop {
         tokio::select! {
             event = events.recv(), if *open => match event {
-                Ok(event) if wants_reload(&event, &handle.0.base.load().config.channel) => return,
+                Ok(event) if triggers_reload(&event, &handle.0.base.load().config.channel) => return,
                 Ok(_) => {}
                 Err(broadcast::error::RecvError::Lagged(_)) => return,
-                // The listener is gone: signals, requests and retries are left.
+                // The listener has stopped; signals, requests and retries still trigger loads.
                 Err(broadcast::error::RecvError::Closed) => *open = false,
             },
-            () = handle.0.asked.notified() => return,
+            () = handle.0.reload_requested.notified() => return,
             () = &mut retry => return,
         }
     }
 }
 
-fn wants_reload(event: &Event, ours: &str) -> bool {
+fn triggers_reload(event: &Event, ours: &str) -> bool {
     match event {
         Event::Reconnected => true,
         Event::Notify { channel, payload } => {

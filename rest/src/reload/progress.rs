@@ -1,21 +1,21 @@
-//! Which loads there have been, for requests that wait for one.
+//! Tracks loads, for requests that wait for one.
 //!
-//! Under one change after the other there is always a load under way, so no request waits for the end of all. Loads are
-//! numbered instead, and a request waits for one of them.
+//! Under continuous schema changes a load is always in progress, so no request waits for the last one. Loads are
+//! numbered, and a request waits for a particular one.
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The loads of a service so far.
+/// Progress of a service's loads.
 pub(super) struct Progress(watch::Sender<Loads>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Loads {
-    /// That have begun, one after the other.
-    begun: u64,
-    /// The last of them that is over.
-    over: u64,
-    /// There will be no more.
+    /// Number of loads started; they do not overlap.
+    started: u64,
+    /// Number of the last load that ended.
+    ended: u64,
+    /// Whether no further load will start.
     stopped: bool,
 }
 
@@ -24,32 +24,33 @@ impl Progress {
         Self(watch::Sender::new(Loads::default()))
     }
 
-    /// The load that began last.
-    pub(super) fn begun(&self) -> u64 {
-        self.0.borrow().begun
+    /// Number of the load that started last.
+    pub(super) fn started(&self) -> u64 {
+        self.0.borrow().started
     }
 
-    /// A load begins.
-    pub(super) fn begin(&self) {
-        self.0.send_modify(|loads| loads.begun += 1);
+    /// Records the start of a load.
+    pub(super) fn start(&self) {
+        self.0.send_modify(|loads| loads.started += 1);
     }
 
-    /// The load that began last is over, whether it brought a cache or failed.
+    /// Records the end of the load that started last, whether it succeeded or failed.
     pub(super) fn end(&self) {
-        self.0.send_modify(|loads| loads.over = loads.begun);
+        self.0.send_modify(|loads| loads.ended = loads.started);
     }
 
-    /// There will be no more loads.
+    /// Records that no further load will start.
     pub(super) fn stop(&self) {
         self.0.send_modify(|loads| loads.stopped = true);
     }
 
-    /// Waits until this load is over, at most until `until`.
-    pub(super) async fn over(&self, load: u64, until: Instant) {
+    /// Waits until the load with this number has ended, at most until `until`.
+    pub(super) async fn wait_for(&self, load: u64, until: Instant) {
         let mut loads = self.0.subscribe();
-        let over = loads.wait_for(|loads| loads.stopped || loads.over >= load);
-        // The sender is ours, so the only other way out is the time: then the request goes on with what is there.
-        let _in_time = tokio::time::timeout_at(until, over).await;
+        let ended = loads.wait_for(|loads| loads.stopped || loads.ended >= load);
+        // The sender lives as long as `self`, so only the timeout can end this otherwise; the request then uses the
+        // current state.
+        let _in_time = tokio::time::timeout_at(until, ended).await;
     }
 }
 
@@ -64,30 +65,33 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_load_is_over_when_it_or_a_later_one_ends() {
+    async fn wait_ends_with_load_or_a_later_one() {
         let progress = Progress::new();
-        progress.begin();
-        let waiting = progress.over(progress.begun() + 1, soon());
+        progress.start();
+        let waiting = progress.wait_for(progress.started() + 1, soon());
         tokio::pin!(waiting);
         progress.end();
         let second = Duration::from_secs(1);
-        assert!(tokio::time::timeout(second, &mut waiting).await.is_err(), "it may have missed a change");
-        progress.begin();
+        assert!(
+            tokio::time::timeout(second, &mut waiting).await.is_err(),
+            "this load may have missed the change"
+        );
+        progress.start();
         progress.end();
         assert!(tokio::time::timeout(second, &mut waiting).await.is_ok());
-        let started = Instant::now();
-        progress.over(progress.begun(), soon()).await;
-        assert_eq!(started.elapsed(), Duration::ZERO, "nothing is under way");
+        let start_time = Instant::now();
+        progress.wait_for(progress.started(), soon()).await;
+        assert_eq!(started.elapsed(), Duration::ZERO, "no load is in progress");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_request_waits_for_ever_or_for_a_server_that_stops() {
+    async fn wait_ends_at_deadline_or_shutdown() {
         let progress = Progress::new();
         let started = Instant::now();
-        progress.over(1, soon()).await;
+        progress.wait_for(1, soon()).await;
         assert_eq!(started.elapsed(), Duration::from_secs(5));
         progress.stop();
-        progress.over(1, soon()).await;
+        progress.wait_for(1, soon()).await;
         assert_eq!(started.elapsed(), Duration::from_secs(5));
     }
 }

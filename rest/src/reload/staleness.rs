@@ -1,7 +1,8 @@
-//! Checks whether the catalog has changed since the last load, which unknown names trigger.
+//! Checks whether the catalog has changed since the last load, when a request names an unknown object.
 //!
-//! Anyone can send unknown names, and on thousands of tables a check takes a tenth of a second. So there is one check at
-//! a time, requests that came before it began share its answer, and all checks together take a tenth of the time.
+//! Anyone can send unknown names, and with thousands of tables a check takes a tenth of a second. Checks therefore
+//! run one at a time, requests that arrived before a check started share its result, and all checks together take at
+//! most a tenth of the time.
 
 use std::sync::{Mutex as SyncMutex, PoisonError};
 use std::time::Duration;
@@ -11,15 +12,15 @@ use tokio::time::Instant;
 
 use crate::metrics;
 
-/// The part of the time that checks may take: one of so many.
-const SHARE: u32 = 10;
-/// Checks may run ahead of their share by so much.
-const AHEAD: Duration = Duration::from_secs(10);
+/// Checks may take one part in this many of the time.
+const TIME_SHARE: u32 = 10;
+/// Amount by which checks may exceed their share temporarily.
+const MAX_BURST: Duration = Duration::from_secs(10);
 
 pub(super) struct Staleness {
-    /// When the last check began, and what it saw. Held across a check.
+    /// Start time and result of the last check. Locked during a check.
     last: Mutex<Option<(Instant, String)>>,
-    /// Until then, the checks so far have taken their share of the time. Held to read or write.
+    /// Time at which the checks so far are within their share again.
     spent_until: SyncMutex<Instant>,
 }
 
@@ -28,26 +29,26 @@ impl Staleness {
         Self { last: Mutex::new(None), spent_until: SyncMutex::new(Instant::now()) }
     }
 
-    /// What `check` sees, or another request's check that began after this; `None` when there have been enough, or it
-    /// failed.
-    pub(super) async fn ask(&self, check: impl AsyncFnOnce() -> Option<String>) -> Option<String> {
-        let came = Instant::now();
+    /// Result of `check`, or of another request's check that started after this call. `None` if too many checks have
+    /// run recently, or the check failed.
+    pub(super) async fn check(&self, check: impl AsyncFnOnce() -> Option<String>) -> Option<String> {
+        let arrived = Instant::now();
         let mut last = self.last.lock().await;
-        if let Some((began, seen)) = &*last
-            && *began > came
+        if let Some((started, seen)) = &*last
+            && *started > arrived
         {
             return Some(seen.clone());
         }
-        let began = Instant::now();
-        if *self.spent_until.lock().unwrap_or_else(PoisonError::into_inner) > began + AHEAD {
+        let started = Instant::now();
+        if *self.spent_until.lock().unwrap_or_else(PoisonError::into_inner) > started + MAX_BURST {
             count("refused");
             return None;
         }
-        let spent = Spent { staleness: self, began };
+        let spent = Spent { staleness: self, started };
         let seen = check().await;
         drop(spent);
         count(if seen.is_some() { "ok" } else { "failed" });
-        *last = seen.clone().map(|seen| (began, seen));
+        *last = seen.clone().map(|seen| (started, seen));
         seen
     }
 }
@@ -56,16 +57,16 @@ fn count(result: &'static str) {
     ::metrics::counter!(metrics::SCHEMA_CHECKS, "result" => result).increment(1);
 }
 
-/// Counts what a check takes, also one that is given up.
+/// Accounts for the duration of a check, even if it is cancelled.
 struct Spent<'a> {
     staleness: &'a Staleness,
-    began: Instant,
+    started: Instant,
 }
 
 impl Drop for Spent<'_> {
     fn drop(&mut self) {
         let mut until = self.staleness.spent_until.lock().unwrap_or_else(PoisonError::into_inner);
-        *until = (*until).max(self.began) + self.began.elapsed() * SHARE;
+        *until = (*until).max(self.started) + self.started.elapsed() * TIME_SHARE;
     }
 }
 
@@ -75,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    /// A catalog that takes a while to check.
+    /// A catalog whose check takes some time.
     struct Catalog {
         checked: AtomicU32,
         takes: Duration,
@@ -98,40 +99,40 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn requests_that_came_before_a_check_share_it() {
+    async fn requests_share_checks_started_after_them() {
         let (staleness, catalog) = (Staleness::new(), Catalog::new(Duration::from_millis(10)));
-        let ask = || staleness.ask(async || catalog.check().await);
+        let ask = || staleness.check(async || catalog.check().await);
         let late = async {
             tokio::time::sleep(Duration::from_millis(5)).await;
             tokio::join!(ask(), ask(), ask())
         };
         let (first, (second, third, fourth)) = tokio::join!(ask(), late);
         assert_eq!(first.as_deref(), Some("1"));
-        // The first check had begun: what changed meanwhile it may not have seen.
+        // The first check had already started and may have missed a later change.
         assert_eq!([second.as_deref(), third.as_deref(), fourth.as_deref()], [Some("2"); 3]);
         assert_eq!(catalog.checked(), 2);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn checks_take_a_tenth_of_the_time() {
+    async fn checks_take_at_most_a_tenth_of_the_time() {
         let (staleness, catalog) = (Staleness::new(), Catalog::new(Duration::from_millis(100)));
         let started = Instant::now();
         while started.elapsed() < Duration::from_secs(60) {
-            let _seen = staleness.ask(async || catalog.check().await).await;
+            let _seen = staleness.check(async || catalog.check().await).await;
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // The second that checks may run ahead by, and six seconds of sixty.
+        // The burst allowance of one second, and six seconds of sixty.
         assert!((68..=72).contains(&catalog.checked()), "{} checks", catalog.checked());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_check_that_is_given_up_counts_and_the_next_request_does_not_wait() {
+    async fn cancelled_check_is_charged() {
         let staleness = Staleness::new();
-        let endless = staleness.ask(async || std::future::pending().await);
+        let endless = staleness.check(async || std::future::pending().await);
         assert!(tokio::time::timeout(Duration::from_secs(3), endless).await.is_err());
         let catalog = Catalog::new(Duration::from_millis(1));
-        assert_eq!(staleness.ask(async || catalog.check().await).await, None);
+        assert_eq!(staleness.check(async || catalog.check().await).await, None);
         tokio::time::sleep(Duration::from_secs(21)).await;
-        assert!(staleness.ask(async || catalog.check().await).await.is_some());
+        assert!(staleness.check(async || catalog.check().await).await.is_some());
     }
 }

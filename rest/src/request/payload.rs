@@ -1,7 +1,7 @@
 //! Request bodies (rest.md §3.9, §3.10).
 //!
-//! A JSON body goes to PostgreSQL as the bytes that came, or, where a write is all scalars, as its values. CSV and forms
-//! are written as JSON, so that writes know one kind of body.
+//! A JSON body is passed to PostgreSQL unchanged or, if a write contains only scalars, as its values. CSV and forms
+//! are converted to JSON, so that writes handle a single kind of body.
 
 mod csv;
 mod json;
@@ -17,47 +17,47 @@ use crate::error::RestError;
 use crate::parse::media::MediaType;
 use crate::parse::query::decode_component;
 
-/// Names of a body that are told apart. No table has more columns than 1,600 and no function more arguments than 100, so
-/// that what comes after so many changes nothing.
-const MOST_KEYS: usize = 2_000;
-/// Pairs of a form; names may come up again, for variadic arguments.
-const MOST_PAIRS: usize = 10_000;
+/// Maximum number of distinct names in a body. No table has more than 1,600 columns and no function more than 100
+/// arguments, so further names make no difference.
+const MAX_KEYS: usize = 2_000;
+/// Maximum number of pairs in a form; names may repeat, for variadic arguments.
+const MAX_PAIRS: usize = 10_000;
 
-/// What may be made of a body.
+/// Memory limit for data decoded from a body.
 #[derive(Debug, Clone, Copy)]
-pub struct Room<'a> {
-    /// At most so many bytes.
-    pub most: usize,
-    /// Where they are counted.
-    pub hold: Option<&'a BodyLease>,
+pub struct DecodeBudget<'a> {
+    /// Maximum size in bytes.
+    pub max_bytes: usize,
+    /// Lease that the memory is charged to.
+    pub lease: Option<&'a BodyLease>,
 }
 
-impl<'a> Room<'a> {
-    /// Rows of CSV name their columns once, and as JSON in each row: four times `rest.max_body_bytes` is room for short
-    /// names and values.
+impl<'a> DecodeBudget<'a> {
+    /// Creates a budget of four times `rest.max_body_bytes`: CSV names the columns once but JSON repeats them in each
+    /// row, and short names and values fit into that.
     #[must_use]
-    pub const fn new(config: &RestConfig, hold: Option<&'a BodyLease>) -> Self {
-        Self { most: config.max_body_bytes.saturating_mul(4), hold }
+    pub const fn new(config: &RestConfig, lease: Option<&'a BodyLease>) -> Self {
+        Self { max_bytes: config.max_body_bytes.saturating_mul(4), lease }
     }
 
-    /// What was made of a body outlives it, and holds what it held and its own share besides.
-    fn keep(&self, made: Bytes) -> Result<Bytes, RestError> {
-        match self.hold {
-            Some(hold) if hold.grow(made.len()) => Ok(hold.keep(made)),
+    /// Charges decoded data to the lease and attaches the lease to it, because the data outlives the body.
+    fn keep(&self, decoded: Bytes) -> Result<Bytes, RestError> {
+        match self.lease {
+            Some(lease) if lease.grow(decoded.len()) => Ok(lease.keep(decoded)),
             Some(_) => Err(RestError::Busy),
-            None => Ok(made),
+            None => Ok(decoded),
         }
     }
 }
 
-/// A body as the plan uses it.
+/// A decoded request body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
     /// JSON with named values.
     Json(JsonPayload),
     /// `application/x-www-form-urlencoded`, for a function: text literals by name, in order.
     Form(Vec<(String, String)>),
-    /// A body that is one value, for a function with a single unnamed parameter.
+    /// A single value, for a function with one unnamed parameter.
     Raw {
         /// `text/plain`, `text/xml` or `application/octet-stream`.
         media: MediaType,
@@ -66,116 +66,118 @@ pub enum Payload {
     },
 }
 
-/// A JSON body and what is known of it.
+/// A JSON body with its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonPayload {
-    /// The JSON text.
+    /// JSON text.
     pub bytes: Bytes,
-    /// Columns or arguments, without doubles; the first in order, should there be more than any table has columns.
+    /// Distinct column or argument names in alphabetical order; truncated if there are more than any table has
+    /// columns.
     pub keys: Vec<String>,
-    /// What it is.
+    /// Structure of the JSON.
     pub shape: JsonShape,
-    /// It is the body itself; otherwise it was made of another type, and is no JSON argument.
+    /// Whether the text is the request body itself, rather than converted from another type. Only the former can be a
+    /// JSON argument.
     pub is_body: bool,
-    /// Of a body that may be written and holds scalars only, the values of the keys.
+    /// Values by key, if they were requested and are all scalars.
     pub values: Option<Values>,
 }
 
-/// For each column the text of its value, or the text of an array of them.
+/// For each column the text of its value, or of an array of its values.
 pub type Values = Vec<Option<Bytes>>;
 
-/// The outside of a JSON body.
+/// Structure of a JSON body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JsonShape {
     /// One object.
     Object,
-    /// An array of objects with the same keys; or, unread, anything that does not begin with a brace.
+    /// An array of objects with the same keys; if the body was not parsed, anything that does not start with a brace.
     Array,
-    /// An array of anything else: only a function that takes it whole can use it.
+    /// An array of other elements, which only a function with a single unnamed parameter accepts.
     Mixed,
-    /// `[]`, or a scalar, which counts as that.
+    /// `[]`, or a scalar, which is treated the same.
     Empty,
 }
 
 impl Payload {
-    /// Reads the body of a request, if its action has one.
+    /// Decodes the body of a request, if its action takes one.
     ///
     /// # Errors
-    /// A content type or a body that cannot be used (PGRST102).
+    /// The content type is not supported or the body is malformed (PGRST102).
     pub fn read(
         action: &Action,
         content_type: &MediaType,
         columns: Option<&[String]>,
         body: Bytes,
-        room: Room<'_>,
+        budget: DecodeBudget<'_>,
     ) -> Result<Option<Self>, RestError> {
         match action {
             Action::Relation { verb: RelationVerb::Insert | RelationVerb::Update, .. } => {
-                Self::of_relation(content_type, columns, true, body, room).map(Some)
+                Self::for_relation(content_type, columns, true, body, budget).map(Some)
             }
-            // PUT is about a whole row, which PostgreSQL compares with the filters.
+            // PUT takes a complete row, which PostgreSQL compares with the filters.
             Action::Relation { verb: RelationVerb::Put, .. } => {
-                Self::of_relation(content_type, None, false, body, room).map(Some)
+                Self::for_relation(content_type, None, false, body, budget).map(Some)
             }
             Action::Call { verb: CallVerb::Post, .. } => {
-                Self::of_call(content_type, columns, body, room).map(Some)
+                Self::for_call(content_type, columns, body, budget).map(Some)
             }
-            // DELETE comes with a content type and without a body: never look at it.
+            // Clients send DELETE with a content type but no body, so it is ignored.
             Action::Relation { .. } | Action::Call { .. } | Action::Root { .. } | Action::Info(_) => Ok(None),
         }
     }
 
-    /// As [`Payload::read`], and where that takes long, off the runtime's threads. What is begun comes to its end though
-    /// the client has left, and so body and `room` are held until then.
+    /// As [`Payload::read`], but runs long work outside the runtime's threads. Started work continues after the
+    /// client disconnects, so it keeps body and budget until then.
     pub(crate) async fn read_long(
         action: &Action,
         content_type: &MediaType,
         columns: Option<&[String]>,
         body: Bytes,
-        room: Room<'_>,
+        budget: DecodeBudget<'_>,
         cpu: ClientCpu<'_>,
     ) -> Result<Option<Self>, RestError> {
-        // With `columns`, as clients send many rows, PostgreSQL reads it; PUT alone does not heed them.
+        // With `columns`, which clients send for bulk inserts, PostgreSQL parses the body. PUT ignores `columns`.
         let is_put = matches!(action, Action::Relation { verb: RelationVerb::Put, .. });
-        let is_passed_on = *content_type == MediaType::Json && columns.is_some() && !is_put;
-        if is_passed_on || !cpu_permits::is_long(body.len()) {
-            return Self::read(action, content_type, columns, body, room);
+        let is_unparsed = *content_type == MediaType::Json && columns.is_some() && !is_put;
+        if is_unparsed || !cpu_permits::is_long(body.len()) {
+            return Self::read(action, content_type, columns, body, budget);
         }
         let (action, content_type) = (action.clone(), content_type.clone());
         let columns = columns.map(<[String]>::to_vec);
-        let (most, hold) = (room.most, room.hold.cloned());
+        let (max_bytes, lease) = (budget.max_bytes, budget.lease.cloned());
         cpu.run(move || {
-            let room = Room { most, hold: hold.as_ref() };
-            Self::read(&action, &content_type, columns.as_deref(), body, room)
+            let budget = DecodeBudget { max_bytes, lease: lease.as_ref() };
+            Self::read(&action, &content_type, columns.as_deref(), body, budget)
         })
         .await?
     }
 
-    /// `columns` is about JSON alone: other types name theirs themselves.
-    fn of_relation(
+    /// Decodes the body of a write. `columns` applies only to JSON; other types name their own columns.
+    fn for_relation(
         content_type: &MediaType,
         columns: Option<&[String]>,
         with_values: bool,
         body: Bytes,
-        room: Room<'_>,
+        budget: DecodeBudget<'_>,
     ) -> Result<Self, RestError> {
         match content_type {
             MediaType::Json => {
                 let payload = JsonPayload::read(columns, with_values, body)?;
-                payload.refuse_mixed()?;
+                payload.reject_mixed()?;
                 Ok(Self::Json(match payload.shape {
                     JsonShape::Empty => JsonPayload { bytes: Bytes::from_static(b"[]"), ..payload },
                     JsonShape::Object | JsonShape::Array | JsonShape::Mixed => payload,
                 }))
             }
-            MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(&body, room)?)),
+            MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(&body, budget)?)),
             MediaType::UrlEncoded => {
                 let mut row = Map::new();
                 for (name, value) in form(&body)? {
                     row.insert(name, Value::String(value));
                 }
                 let keys = row.keys().cloned().collect();
-                let bytes = room.keep(Bytes::from(Value::Object(row).to_string()))?;
+                let bytes = budget.keep(Bytes::from(Value::Object(row).to_string()))?;
                 Ok(Self::Json(JsonPayload {
                     bytes,
                     keys,
@@ -197,19 +199,19 @@ impl Payload {
         }
     }
 
-    fn of_call(
+    fn for_call(
         content_type: &MediaType,
         columns: Option<&[String]>,
         body: Bytes,
-        room: Room<'_>,
+        budget: DecodeBudget<'_>,
     ) -> Result<Self, RestError> {
         match content_type {
-            // What a function with named parameters cannot use is refused once it is clear that it has them.
+            // A body that named parameters cannot use is rejected once the function is resolved.
             MediaType::Json => {
                 let body = if body.is_empty() { Bytes::from_static(b"{}") } else { body };
                 Ok(Self::Json(JsonPayload::read(columns, false, body)?))
             }
-            MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(&body, room)?)),
+            MediaType::Csv => Ok(Self::Json(JsonPayload::from_csv(&body, budget)?)),
             MediaType::UrlEncoded => Ok(Self::Form(form(&body)?)),
             MediaType::TextPlain | MediaType::TextXml | MediaType::OctetStream => {
                 Ok(Self::Raw { media: content_type.clone(), bytes: body })
@@ -229,13 +231,14 @@ fn not_acceptable(media: &MediaType) -> RestError {
     RestError::Body(format!("Content-Type not acceptable: {media}"))
 }
 
-/// Names and values; a name alone has the empty text, as in PostgREST, though in a query string it is ignored.
+/// Decodes the pairs of a form; a name without a value has an empty one, as in PostgREST (in a query string it is
+/// ignored).
 fn form(body: &[u8]) -> Result<Vec<(String, String)>, RestError> {
-    let wrong = || RestError::Body("The form is not UTF-8".to_owned());
-    let decode = |text: &str| decode_component(text).ok_or_else(wrong);
-    let text = std::str::from_utf8(body).map_err(|_| wrong())?;
-    if memchr::memchr_iter(b'&', body).nth(MOST_PAIRS - 1).is_some() {
-        return Err(RestError::Body(format!("The form has more than {MOST_PAIRS} fields")));
+    let invalid = || RestError::Body("The form is not UTF-8".to_owned());
+    let decode = |text: &str| decode_component(text).ok_or_else(invalid);
+    let text = std::str::from_utf8(body).map_err(|_| invalid())?;
+    if memchr::memchr_iter(b'&', body).nth(MAX_PAIRS - 1).is_some() {
+        return Err(RestError::Body(format!("The form has more than {MAX_PAIRS} fields")));
     }
     text.split('&')
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
@@ -245,48 +248,48 @@ fn form(body: &[u8]) -> Result<Vec<(String, String)>, RestError> {
 }
 
 impl JsonPayload {
-    /// The body, its keys and, if they are wanted, its values. With `columns` PostgreSQL parses it, if the values do not
-    /// come of it: all that is known is whether it is an object.
+    /// Parses keys and, if requested, values. With `columns` and without values only PostgreSQL parses the body; here
+    /// it is just checked for an opening brace.
     fn read(columns: Option<&[String]>, with_values: bool, bytes: Bytes) -> Result<Self, RestError> {
         let Some(columns) = columns else {
-            let json::Read { keys, shape, values } = json::read(&bytes, with_values)
+            let json::ParsedBody { keys, shape, values } = json::read(&bytes, with_values)
                 .ok_or_else(|| RestError::Body("Empty or invalid json".to_owned()))?;
             return Ok(Self { bytes, keys, shape, is_body: true, values });
         };
         let is_object = bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
         let shape = if is_object { JsonShape::Object } else { JsonShape::Array };
-        // By name, as the keys of a body that is read: of several unknown ones the same is named either way.
+        // Sorted like the keys of a parsed body, so that errors name the same column if several are unknown.
         let mut keys = columns.to_vec();
         keys.sort_unstable();
         let values = if with_values { json::values(&bytes, &keys, shape) } else { None };
         Ok(Self { bytes, keys, shape, is_body: true, values })
     }
 
-    /// An array whose elements are no objects, or not alike, has no columns.
+    /// Rejects arrays whose elements are not objects with the same keys.
     ///
     /// # Errors
-    /// PGRST102.
-    pub fn refuse_mixed(&self) -> Result<(), RestError> {
+    /// The array has no common columns (PGRST102).
+    pub fn reject_mixed(&self) -> Result<(), RestError> {
         match self.shape {
             JsonShape::Mixed => Err(RestError::Body("All object keys must match".to_owned())),
             JsonShape::Object | JsonShape::Array | JsonShape::Empty => Ok(()),
         }
     }
 
-    /// A header line of columns, which counts even against `columns=`, then one line per row.
-    fn from_csv(body: &[u8], room: Room<'_>) -> Result<Self, RestError> {
-        let rows = csv::rows(body, &room).map_err(|wrong| match wrong {
-            csv::Wrong::Form(what) => RestError::Body(what.to_owned()),
-            csv::Wrong::TooLong => RestError::CsvTooLarge { limit: room.most },
-            csv::Wrong::NoRoom => RestError::Busy,
+    /// Converts a header line of columns, which overrides `columns=`, followed by one line per row.
+    fn from_csv(body: &[u8], budget: DecodeBudget<'_>) -> Result<Self, RestError> {
+        let rows = csv::rows(body, &budget).map_err(|invalid| match invalid {
+            csv::Error::Malformed(what) => RestError::Body(what.to_owned()),
+            csv::Error::TooLarge => RestError::CsvTooLarge { limit: budget.max_bytes },
+            csv::Error::OutOfMemory => RestError::Busy,
         })?;
         let (mut keys, shape) =
             if rows.is_empty { (Vec::new(), JsonShape::Empty) } else { (rows.header, JsonShape::Array) };
         keys.sort_unstable();
         keys.dedup();
-        // It outlives the body, and goes on holding what the body held.
-        let bytes = match room.hold {
-            Some(hold) => hold.keep(rows.json),
+        // The JSON outlives the body, so it keeps the body's lease.
+        let bytes = match budget.lease {
+            Some(lease) => lease.keep(rows.json),
             None => rows.json,
         };
         Ok(Self { bytes, keys, shape, is_body: false, values: None })
@@ -299,14 +302,14 @@ mod tests {
 
     fn read(text: &'static str) -> Result<(String, JsonShape), String> {
         let read = JsonPayload::read(None, false, Bytes::from_static(text.as_bytes())).and_then(|payload| {
-            payload.refuse_mixed()?;
+            payload.reject_mixed()?;
             Ok(payload)
         });
         read.map(|payload| (payload.keys.join(","), payload.shape)).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn keys_come_from_the_first_object_and_must_match() {
+    fn objects_must_have_the_same_keys() {
         assert_eq!(read(r#"{"b":1,"a":{"c":[1,{}]}}"#), Ok(("a,b".to_owned(), JsonShape::Object)));
         assert_eq!(read(r#"[{"b":1,"a":2},{"a":3,"b":4}]"#), Ok(("a,b".to_owned(), JsonShape::Array)));
         assert_eq!(read("[{},{}]"), Ok((String::new(), JsonShape::Array)));
@@ -321,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_are_pairs_of_text() {
+    fn form_decodes_to_pairs() {
         let form = |text: &'static str| form(text.as_bytes()).map_err(|error| error.to_string());
         let pairs = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
@@ -333,7 +336,7 @@ mod tests {
         assert_eq!(form(""), Ok(Vec::new()));
         assert_eq!(form("a=%FF"), Err("The form is not UTF-8".to_owned()));
         let many = |count: usize| super::form("a=1&".repeat(count).trim_end_matches('&').as_bytes());
-        assert!(many(MOST_PAIRS).is_ok_and(|pairs| pairs.len() == MOST_PAIRS));
-        assert!(many(MOST_PAIRS + 1).is_err());
+        assert!(many(MAX_PAIRS).is_ok_and(|pairs| pairs.len() == MAX_PAIRS));
+        assert!(many(MAX_PAIRS + 1).is_err());
     }
 }

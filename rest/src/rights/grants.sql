@@ -1,5 +1,5 @@
--- The statement that would give the role $3 what it lacks on the object $2 of the kind $1: of the privileges $4, else
--- of those $5, on a relation. Of several objects of that name, the one whose schema is first in $6.
+-- Builds the GRANT statement that gives role $3 the privileges it lacks on object $2 of kind $1: those of $4, or else
+-- of $5, on a relation. If several objects have that name, the one whose schema comes first in $6.
 with candidates as (
   select n.nspname as schema, lacking.list, null as signature
   from pg_catalog.pg_class c

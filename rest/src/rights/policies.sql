@@ -1,5 +1,5 @@
--- The relation $1 with row-level security, the first of the commands $3 for which none of its policies lets the role $2
--- through, and the policies there are for the first of them. Of several relations, the one whose schema is first in $4.
+-- Relation $1 with row-level security: the first of commands $3 for which no policy applies to role $2, and the
+-- policies for the first command. If several relations match, the one whose schema comes first in $4.
 with policies as (
   select p.polrelid as relation, quote_ident(p.polname) as name,
     case p.polcmd

@@ -1,7 +1,7 @@
--- Which of the objects (schemas $2, names $3, kinds $4) the role $1 may use, by their numbers from 1. A kind is `relation`,
--- `function` for any of that name, a function with the names of its parameters in order as `f(a, b)`, `overload ` and its
--- parameters as `a => integer, b => text`, or for a column `column of ` and a relation, or `column`, of any schema: a junction
--- may be in another one.
+-- Numbers, from 1, of the objects (schemas $2, names $3, kinds $4) that role $1 may access. A kind is `relation`,
+-- `function` for any function of that name, `f(a, b)` for a function with these parameter names in order, `overload `
+-- followed by parameters as `a => integer, b => text`, `column of ` followed by a relation, or `column` in any
+-- schema, because a junction may be in another one.
 select string_agg(w.number::text, ',')
 from unnest($2::text[], $3::text[], $4::text[]) with ordinality as w(schema, name, kind, number)
 join pg_catalog.pg_namespace n on n.nspname = w.schema and has_schema_privilege($1::name, n.oid, 'usage')
@@ -10,7 +10,7 @@ where case
     select from pg_catalog.pg_class c
     where c.relnamespace = n.oid and c.relname = w.name and c.relkind in ('r', 'v', 'm', 'f', 'p')
       and has_any_column_privilege($1::name, c.oid, 'select'))
-  -- No such column is hidden: where it is not known whose column is meant, any may be.
+  -- True unless the role lacks access to some column of that name: the relation is unknown, so it may be any of them.
   when w.kind = 'column' or w.kind like 'column of %' then not exists (
     select from pg_catalog.pg_class c
     join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attname = w.name

@@ -1,35 +1,35 @@
-//! What the values of a type become in JSON, by the type's number in the catalog.
+//! JSON representation of each type, by its oid in the catalog.
 //!
-//! The numbers of PostgreSQL's own types never change. Those of other types (enums, types of extensions) come with the
-//! schema cache: the ones that `to_json` shows as their text, which it does unless the type has a cast to `json`.
+//! The oids of built-in types never change. Other types (enums, types of extensions) are listed in the schema cache
+//! if `to_json` represents them by their text, which it does unless the type has a cast to `json`.
 
-/// How a value is written.
+/// How a value is serialised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// One value.
+    /// A single value.
     One(Scalar),
-    /// An array of them, of any number of dimensions.
+    /// An array of values, with any number of dimensions.
     Many(Scalar),
 }
 
-/// How one value is written.
+/// How a single value is serialised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scalar {
-    /// `t` and `f` as words.
+    /// `t` and `f` become `true` and `false`.
     Boolean,
-    /// As it is, unless it is no JSON number (`NaN`, `Infinity`).
+    /// Copied, unless it is not a JSON number (`NaN`, `Infinity`), which becomes a string.
     Number,
-    /// As it is.
+    /// Copied.
     Json,
-    /// A string; in no other style than ISO.
+    /// A string, which must be in ISO style.
     Date,
-    /// A string with a `T`.
+    /// A string with `T` between date and time.
     Timestamp,
     /// A string.
     Text,
 }
 
-/// The types beyond PostgreSQL's own whose values are strings in JSON.
+/// Types other than built-in ones whose values are strings in JSON.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct TextTypes {
     sorted: Vec<u32>,
@@ -45,7 +45,7 @@ impl FromIterator<u32> for TextTypes {
 }
 
 impl TextTypes {
-    /// Whether values of the type can be written here.
+    /// Whether values of the type can be serialised here.
     #[must_use]
     pub fn is_known(&self, type_oid: u32) -> bool {
         self.form(type_oid).is_some()
@@ -62,8 +62,8 @@ impl TextTypes {
     }
 }
 
-/// Whether a cast to this name, as a request writes it, gives a type that is known here. What the name means to the
-/// database is seen when the rows arrive.
+/// Whether a cast to this name, as written in a request, results in a type supported here. The rows show which type
+/// the database resolves it to.
 #[must_use]
 pub fn is_known_name(name: &str) -> bool {
     const NAMES: [&str; 34] = [
@@ -105,7 +105,7 @@ pub fn is_known_name(name: &str) -> bool {
     NAMES.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// PostgreSQL's own types. `bytea` is not among them: it comes in binary, and `bytea_output` decides what its text is.
+/// Built-in types. `bytea` is excluded: it is returned in binary, and `bytea_output` determines its text.
 const fn scalar(type_oid: u32) -> Option<Scalar> {
     Some(match type_oid {
         16 => Scalar::Boolean,
@@ -139,7 +139,7 @@ const fn scalar(type_oid: u32) -> Option<Scalar> {
     })
 }
 
-/// What an array of PostgreSQL's own types holds. Not among them: `box[]`, whose elements stand between semicolons.
+/// Element type of built-in array types. `box[]` is excluded because its elements are separated by semicolons.
 const fn element(type_oid: u32) -> Option<Scalar> {
     Some(match type_oid {
         1000 => Scalar::Boolean,
@@ -147,7 +147,7 @@ const fn element(type_oid: u32) -> Option<Scalar> {
         199 | 3807 => Scalar::Json,
         1182 => Scalar::Date,
         1115 | 1185 => Scalar::Timestamp,
-        // bytea: of arrays only the text comes
+        // bytea: arrays are returned as text only
         1001
         // "char", name, text, oid, xml, character, character varying
         | 1002 | 1003 | 1009 | 1028 | 143 | 1014 | 1015
@@ -172,14 +172,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_known_by_number() {
+    fn types_are_identified_by_oid() {
         let types = TextTypes::from_iter([90_000, 20_000, 90_000]);
         assert_eq!(types.form(23), Some(Form::One(Scalar::Number)));
         assert_eq!(types.form(1009), Some(Form::Many(Scalar::Text)));
         assert_eq!(types.form(20_000), Some(Form::One(Scalar::Text)));
-        assert!(!types.is_known(20_001), "a type of the database's own");
+        assert!(!types.is_known(20_001), "unlisted type");
         assert!(!types.is_known(17), "bytea");
-        assert!(!types.is_known(22), "int2vector is an array and does not look like one");
+        assert!(!types.is_known(22), "int2vector is an array with a different text format");
         assert!(!types.is_known(2249), "record");
     }
 }

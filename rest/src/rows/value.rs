@@ -1,10 +1,10 @@
-//! One value.
+//! Serialisation of single values.
 
 use std::borrow::Cow;
 
 use super::types::{Form, Scalar};
 
-/// Appends a value; `None` when its text is not what the type promises.
+/// Appends a value as JSON; `None` if its text does not match the type.
 pub(super) fn push(json: &mut Vec<u8>, form: Form, text: &[u8]) -> Option<()> {
     match form {
         Form::One(scalar) => push_scalar(json, scalar, text),
@@ -31,7 +31,7 @@ fn push_scalar(json: &mut Vec<u8>, scalar: Scalar, text: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// PostgreSQL's `escape_json`.
+/// Appends a string, escaped like PostgreSQL's `escape_json`.
 pub(super) fn push_string(json: &mut Vec<u8>, text: &[u8]) {
     json.push(b'"');
     let mut rest = text;
@@ -59,11 +59,11 @@ pub(super) fn push_string(json: &mut Vec<u8>, text: &[u8]) {
     json.push(b'"');
 }
 
-/// Where the first byte is that a string cannot hold as it is. Most hold none, so eight are looked at at once.
+/// Position of the first byte that must be escaped. Most strings have none, so eight bytes are tested at a time.
 fn first_special(text: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = ONES * 0x80;
-    /// Whether some byte is less than `limit`, which is 128 at most.
+    /// Whether some byte is less than `limit`, which is at most 128.
     const fn has_less(word: u64, limit: u64) -> bool {
         word.wrapping_sub(ONES * limit) & !word & HIGH != 0
     }
@@ -83,23 +83,23 @@ fn first_special(text: &[u8]) -> Option<usize> {
     rest.iter().position(is_special).map(|found| at + found)
 }
 
-/// A number as JSON has them: PostgreSQL prints no leading `+`, zeros or bare dots.
+/// Whether text is a JSON number; PostgreSQL prints no leading `+`, zeros or bare dots.
 fn is_number(text: &[u8]) -> bool {
     text.strip_prefix(b"-").unwrap_or(text).first().is_some_and(u8::is_ascii_digit)
 }
 
-/// What follows a date in ISO style; the special values are dates too.
+/// The text after a date in ISO style. The special values count as dates without further text.
 fn iso_date(text: &[u8]) -> Option<&[u8]> {
     if matches!(text, b"infinity" | b"-infinity") {
         return Some(b"");
     }
     let year = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    // No other style begins with four digits.
+    // No other style starts with four digits.
     let [b'-', m1, m2, b'-', d1, d2, rest @ ..] = text.get(year..)? else { return None };
     (year >= 4 && [m1, m2, d1, d2].iter().all(|byte| byte.is_ascii_digit())).then_some(rest)
 }
 
-/// `2026-01-02 03:04:05.6+00` → `"2026-01-02T03:04:05.6+00:00"`
+/// Appends a timestamp: `2026-01-02 03:04:05.6+00` becomes `"2026-01-02T03:04:05.6+00:00"`.
 fn push_timestamp(json: &mut Vec<u8>, text: &[u8]) -> Option<()> {
     let rest = iso_date(text)?;
     if rest.is_empty() {
@@ -130,9 +130,9 @@ fn push_timestamp(json: &mut Vec<u8>, text: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// `{1,NULL}`, `{{a,"b c"},{"",d}}`, `[0:1]={1,2}`
+/// Appends an array: `{1,NULL}`, `{{a,"b c"},{"",d}}`, `[0:1]={1,2}`.
 fn push_array(json: &mut Vec<u8>, scalar: Scalar, text: &[u8]) -> Option<()> {
-    // Where indexes do not begin at one, bounds come first.
+    // Bounds precede the elements if indexes do not start at one.
     let mut rest = match text.first()? {
         b'[' => text.get(text.iter().position(|byte| *byte == b'=')? + 1..)?,
         _ => text,
@@ -173,7 +173,7 @@ fn push_array(json: &mut Vec<u8>, scalar: Scalar, text: &[u8]) -> Option<()> {
     (depth == 0).then_some(())
 }
 
-/// An element up to its closing quote, without backslashes before its characters, and what is behind it.
+/// Splits off an element at its closing quote, and removes the backslash escapes.
 fn quoted(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let end = memchr::memchr2(b'"', b'\\', text)?;
     let (plain, rest) = text.split_at_checked(end)?;
@@ -200,18 +200,18 @@ mod tests {
 
     use super::*;
 
-    fn written(form: Form, text: &str) -> Option<String> {
+    fn to_json(form: Form, text: &str) -> Option<String> {
         let mut json = Vec::new();
         push(&mut json, form, text.as_bytes())?;
         Some(String::from_utf8(json).unwrap())
     }
 
     fn one(scalar: Scalar, text: &str) -> Option<String> {
-        written(Form::One(scalar), text)
+        to_json(Form::One(scalar), text)
     }
 
     #[test]
-    fn values_by_their_type() {
+    fn values_are_serialised_by_type() {
         assert_eq!(one(Scalar::Boolean, "t").unwrap(), "true");
         assert_eq!(one(Scalar::Number, "-1.5e-07").unwrap(), "-1.5e-07");
         assert_eq!(one(Scalar::Number, "-Infinity").unwrap(), "\"-Infinity\"");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn timestamps_are_those_of_iso_8601() {
+    fn timestamps_become_iso_8601() {
         for (text, json) in [
             ("2026-01-02 03:04:05", "2026-01-02T03:04:05"),
             ("2026-01-02 03:04:05.6+00", "2026-01-02T03:04:05.6+00:00"),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn other_styles_of_dates_are_not_ours() {
+    fn other_date_styles_are_rejected() {
         for text in [
             "12/17/1997",
             "17-12-1997",
@@ -249,12 +249,12 @@ mod tests {
     }
 
     #[test]
-    fn arrays_of_any_form() {
-        let text = |text| written(Form::Many(Scalar::Text), text);
+    fn arrays_of_any_dimension_are_serialised() {
+        let text = |text| to_json(Form::Many(Scalar::Text), text);
         assert_eq!(text("{}").unwrap(), "[]");
         assert_eq!(text(r#"{a,NULL,"NULL","","b \"c\\d"}"#).unwrap(), r#"["a",null,"NULL","","b \"c\\d"]"#);
         assert_eq!(text("[0:1][2:2]={{a},{b}}").unwrap(), r#"[["a"],["b"]]"#);
-        assert_eq!(written(Form::Many(Scalar::Boolean), "{t,f}").unwrap(), "[true,false]");
+        assert_eq!(to_json(Form::Many(Scalar::Boolean), "{t,f}").unwrap(), "[true,false]");
         for broken in ["", "{", "{a", "}", "{\"a", "{\"a\\", "[0:1]{a}"] {
             assert_eq!(text(broken), None, "{broken}");
         }
@@ -262,14 +262,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_string_is_one_that_any_reader_understands(text in "[\\x01-\\x7f\"\\\\é😀]{0,40}") {
+        fn strings_are_valid_json(text in "[\\x01-\\x7f\"\\\\é😀]{0,40}") {
             let json = one(Scalar::Text, &text).unwrap();
             let read: String = serde_json::from_str(&json).unwrap();
             prop_assert_eq!(read, text);
         }
 
         #[test]
-        fn no_bytes_make_it_panic(text in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn arbitrary_bytes_do_not_panic(text in proptest::collection::vec(any::<u8>(), 0..40)) {
             let mut json = Vec::new();
             for scalar in [Scalar::Boolean, Scalar::Number, Scalar::Date, Scalar::Timestamp, Scalar::Text] {
                 let _any = push(&mut json, Form::One(scalar), &text);

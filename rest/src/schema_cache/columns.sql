@@ -1,8 +1,8 @@
--- Columns of the relations in relations.sql. As an array their numbers lead into the index of pg_attribute, most of
--- which is about indexes, sequences and TOAST tables. Nothing is looked up for a column here: 30,000 look-ups of
--- anything take longer than all the rest.
+-- Columns of the relations in relations.sql. Passing their oids as an array makes PostgreSQL use the index of
+-- pg_attribute, most of which belongs to indexes, sequences and TOAST tables. There are no per-column lookups: 30,000
+-- of them would take longer than everything else.
 select a.attrelid, a.xmin, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull,
-  -- Always generated: it cannot be written, so it has no default, and its type's does not count either.
+  -- Always generated: not writable, so neither its own default nor that of its type applies.
   a.attidentity = 'a' or a.attgenerated <> ''
 from pg_catalog.pg_attribute a
 where a.attnum > 0 and not a.attisdropped

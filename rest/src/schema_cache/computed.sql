@@ -1,5 +1,5 @@
--- Computed relationships: one-argument functions from the row type of a relation to rows of a relation. By way of
--- pg_type, because pg_class has no index on its row types.
+-- Computed relationships: functions with one argument of a relation's row type that return rows of a relation. Joins
+-- through pg_type, because pg_class has no index on row types.
 select json_build_object(
   'function', json_build_object('schema', n.nspname, 'name', p.proname),
   'origin', json_build_object('schema', an.nspname, 'name', ac.relname),

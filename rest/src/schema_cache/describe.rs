@@ -1,11 +1,12 @@
-//! The schema cache for people, as JSON (the admin port's `/schema_cache`). Its shape may change with any release.
+//! The schema cache as JSON, for diagnostics (`/schema_cache` on the admin port). The format may change in any
+//! release.
 
 use serde_json::{Value, json};
 
 use super::{Relation, SchemaCache};
 
 impl SchemaCache {
-    /// Relations, relationships and functions, each list by name.
+    /// Relations, relationships and functions, sorted by name.
     #[must_use]
     pub fn describe(&self) -> Value {
         let mut relations: Vec<&Relation> =

@@ -1,5 +1,5 @@
--- How many versions of what there are: any change makes new row versions. A load counts what it reads (Tally), so the
--- conditions are those of relations.sql, constraints.sql and columns.sql.
+-- Counts of catalog row versions: any change creates new ones. A load counts the rows that it reads (Tally), so the
+-- conditions must match those of relations.sql, constraints.sql and columns.sql.
 with relations as materialized (
   select c.oid, c.xmin
   from pg_catalog.pg_class c

@@ -1,7 +1,7 @@
-//! Loading the schema cache: the catalog queries and how their answers become the cache (rest.md §4.3).
+//! Loads the schema cache: runs the catalog queries and builds the cache from their results (rest.md §4.3).
 //!
-//! Works with the authenticator login alone, on any database: the queries read only what every role may read. They
-//! run with an empty search path, so that PostgreSQL prints every type and expression with its schema.
+//! Needs only the authenticator login and works on any database: the queries read only what every role may read. They
+//! run with an empty search path, so that PostgreSQL qualifies all types and names in expressions.
 
 pub mod builder_thread;
 mod tables;
@@ -27,46 +27,46 @@ use crate::statement::array_literal;
 use builder_thread::BuilderThread;
 use tables::{Tables, Tallies};
 
-/// How long one load may take before it is given up and tried again later.
+/// Maximum duration of a load before it is cancelled and retried later.
 const LOAD_DEADLINE: Duration = Duration::from_secs(60);
-/// A request waits for it.
+/// Maximum duration of a fingerprint query, which a request waits for.
 const FINGERPRINT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Why no cache came out.
+/// Reason why a load failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The queries failed.
+    /// A query failed.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// An answer was not what its query makes; a bug of ours or an unknown PostgreSQL.
-    #[error("the catalog answered {query} in an unexpected shape: {source}")]
+    /// A result does not have the shape that its query produces: a bug, or an unsupported PostgreSQL version.
+    #[error("unexpected result of the catalog query for {query}: {source}")]
     Shape {
-        /// Which query.
+        /// Name of the query.
         query: &'static str,
-        /// What was wrong with it.
+        /// Parse error.
         source: serde_json::Error,
     },
-    /// The work was given up with the server.
-    #[error("the server is stopping")]
+    /// The load was abandoned because the server is shutting down.
+    #[error("the server is shutting down")]
     Stopped,
 }
 
-/// What a load found.
+/// Result of a load.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The configuration with the database's own settings laid over it, and what could not be used, for the log.
+    /// Configuration with the settings stored in the database applied, and warnings for the log.
     pub stored: Stored,
-    /// The cache.
+    /// The schema cache.
     pub cache: SchemaCache,
-    /// What the catalog looked like; see [`fingerprint`].
+    /// Fingerprint of the catalog; see [`fingerprint`].
     pub fingerprint: String,
 }
 
-/// Reads settings, then everything else, each in one read-only transaction. `before` are the settings that the last
-/// load accepted; the cache is built on `builder`.
+/// Reads the stored settings, then the catalog, each in one read-only transaction. `before` are the settings accepted
+/// by the previous load; the cache is built on `builder`.
 ///
 /// # Errors
-/// The database could not be asked, or answered something unexpected.
+/// A query failed or returned an unexpected result.
 pub async fn load(
     base: &RestConfig,
     before: &HashMap<String, String>,
@@ -77,33 +77,34 @@ pub async fn load(
     let mut stored = base.with_database_settings(&settings, before);
     let (cache, missing, fingerprint) = load_cache(&stored.config, sessions, builder).await?;
     for schema in missing {
-        stored.complaints.push(format!("the exposed schema {schema:?} does not exist in the database"));
+        stored.warnings.push(format!("exposed schema {schema:?} does not exist in the database"));
     }
     Ok(Loaded { stored, cache, fingerprint })
 }
 
-/// A text that changes with every change of relations, columns, constraints and functions; much cheaper than a load.
+/// Text that changes with every change to relations, columns, constraints and functions; much cheaper than a load.
 ///
 /// # Errors
-/// The database could not be asked.
+/// The query failed.
 pub async fn fingerprint(sessions: &Sessions) -> Result<String, LoadError> {
     let answers = sessions.run(scope(FINGERPRINT_DEADLINE), vec![statement(FINGERPRINT, &[])]).await?;
-    Ok(fingerprint_of(answers.first()))
+    Ok(fingerprint_text(answers.first()))
 }
 
-fn fingerprint_of(rows: Option<&Vec<Row>>) -> String {
+fn fingerprint_text(rows: Option<&Vec<Row>>) -> String {
     let text = rows.and_then(|rows| rows.first()).and_then(|row| row.text(0));
     text.unwrap_or_default().to_owned()
 }
 
 const FINGERPRINT: &str = include_str!("fingerprint.sql");
 
-/// What a load has to know of functions that no request can name: their part of the fingerprint, whether some of them
-/// sets the claims, and whether a read, or a write by its triggers, may come to one that runs PREPARE (docs/decisions/0050).
-/// Functions of Supabase's own and of ours do both, in schemas that requests do not get to, and run no text of a caller's.
+/// Properties of all functions, including those that requests cannot name: their part of the fingerprint, whether any
+/// of them sets the claims, and whether a read, or a write through its triggers, may reach one that runs PREPARE
+/// (docs/decisions/0050). Functions of Supabase and of this server do both, but in schemas that requests cannot
+/// reach, and they execute no text supplied by callers.
 ///
-/// PREPARE needs a volatile function that says so or runs what it is given. A body that was parsed with its function has queries
-/// only and no text here.
+/// PREPARE requires a volatile function that contains the word or executes dynamic text. A `BEGIN ATOMIC` body
+/// contains only parsed queries, and its source text is empty.
 const FUNCTIONS: &str = "\
 select concat(count(*), '/', coalesce(sum(p.xmin::text::int8), 0)),
   bool_or(strpos(p.prosrc, 'request.jwt') > 0
@@ -125,7 +126,7 @@ cross join lateral (
 ) as code (may_prepare)
 where p.oid >= 16384";
 
-/// What a pre-config function sets, then what is stored for the login role, which counts more.
+/// Settings set by a pre-config function, followed by those stored for the login role, which take precedence.
 async fn settings(base: &RestConfig, sessions: &Sessions) -> Result<Vec<(String, String)>, LoadError> {
     let stored = statement(include_str!("settings.sql"), &[]);
     let mut steps = vec![stored];
@@ -145,7 +146,7 @@ select coalesce(json_agg(json_build_array(name, current_setting('pgrst.' || name
 from unnest($1::text[]) as name
 where nullif(current_setting('pgrst.' || name, true), '') is not null";
 
-/// The cache, the exposed schemas that do not exist, and the fingerprint.
+/// Loads the cache, the exposed schemas that do not exist, and the fingerprint.
 async fn load_cache(
     config: &RestConfig,
     sessions: &Sessions,
@@ -175,7 +176,7 @@ async fn load_cache(
     builder.run(move || build(&config, answers)).await.ok_or(LoadError::Stopped)?
 }
 
-/// Makes the cache of the answers, which come in the order of the statements.
+/// Builds the cache from the query results, which are in the order of the statements.
 fn build(config: &RestConfig, answers: Answers) -> Result<(SchemaCache, Vec<String>, String), LoadError> {
     let mut answers = answers.into_iter();
     let mut next = || answers.next();
@@ -195,20 +196,24 @@ fn build(config: &RestConfig, answers: Answers) -> Result<(SchemaCache, Vec<Stri
     let media_handlers: Vec<MediaHandler> = many("media handlers", next())?;
     let schemas: HashMap<String, Option<String>> = one("schemas", next())?.unwrap_or_default();
     let functions = next();
-    let some = |column| functions.iter().flatten().any(|row| row.text(column) == Some("t"));
-    let (rewrites_claims, may_prepare, triggers_may_prepare) = (some(1), some(2), some(3));
-    let functions = fingerprint_of(functions.as_ref());
+    let any_true = |column| functions.iter().flatten().any(|row| row.text(column) == Some("t"));
+    let (rewrites_claims, may_prepare, triggers_may_prepare) = (any_true(1), any_true(2), any_true(3));
+    let functions = fingerprint_text(functions.as_ref());
     let fingerprint = format!("{} {} {} {functions}", tally.relations, tally.constraints, tally.columns);
     let missing = config.schemas.iter().filter(|schema| !schemas.contains_key(*schema)).cloned().collect();
 
-    let shown = view_columns::shown_columns(&views, &tables);
+    let shown_columns = view_columns::shown_columns(&views, &tables);
     let mut relations = tables.into_relations();
-    relationships::add_view_primary_keys(&mut relations, &shown);
-    let relationships = relationships::derive(foreign_keys, &computed, &relations, &shown, &config.schemas);
+    relationships::add_view_primary_keys(&mut relations, &shown_columns);
+    let relationships =
+        relationships::derive(foreign_keys, &computed, &relations, &shown_columns, &config.schemas);
     let cache = SchemaCache::from(Parts {
         relations,
         relationships,
-        routines: routines.into_iter().map(|routine| routine.hoisting(&config.hoisted_tx_settings)).collect(),
+        routines: routines
+            .into_iter()
+            .map(|routine| routine.into_routine(&config.hoisted_tx_settings))
+            .collect(),
         roles,
         schema_comments: schemas.into_iter().filter_map(|(name, comment)| Some((name, comment?))).collect(),
         representations: representations_by_domain(representations),
@@ -230,17 +235,17 @@ fn scope(limit: Duration) -> Scope {
     Scope {
         identity: Identity::SERVER,
         access: Access::ReadOnly,
-        // One moment for all queries: a migration in between must not leave half of each.
+        // All queries use one snapshot, so that a concurrent migration is seen completely or not at all.
         isolation: Isolation::RepeatableRead,
         settings: vec![
             ("search_path".into(), String::new()),
-            // For the patterns in these queries, which the database or the login may have made mean something else.
+            // The patterns in these queries depend on this setting, which the database or login may have changed.
             ("standard_conforming_strings".into(), "on".to_owned()),
-            // The login's own timeout is made for requests; a large catalog may take longer.
+            // The login's own timeout is meant for requests; a large catalog may take longer.
             ("statement_timeout".into(), "0".to_owned()),
-            // Compiling these queries takes longer than running them, several times over on a small catalog.
+            // JIT compilation of these queries takes several times longer than running them on a small catalog.
             ("jit".into(), "off".to_owned()),
-            // A second and third process would do much of the work twice, at the expense of requests.
+            // Parallel workers would repeat much of the work, at the expense of requests.
             ("max_parallel_workers_per_gather".into(), "0".to_owned()),
         ],
         may_prepare: false,
@@ -254,7 +259,7 @@ fn statement(text: &'static str, params: &[&str]) -> Statement {
     Statement { text: Arc::from(text), params: params.iter().map(|&value| Param::from(value)).collect() }
 }
 
-/// Answers of one JSON value per row.
+/// Parses a result with one JSON value per row.
 fn many<T: DeserializeOwned>(query: &'static str, rows: Option<Vec<Row>>) -> Result<Vec<T>, LoadError> {
     rows.unwrap_or_default().iter().map(|row| json(query, row.text(0).unwrap_or_default())).collect()
 }
@@ -263,12 +268,12 @@ fn json<T: DeserializeOwned>(query: &'static str, text: &str) -> Result<T, LoadE
     serde_json::from_str(text).map_err(|source| LoadError::Shape { query, source })
 }
 
-/// An answer of a single JSON value.
+/// Parses a result of a single JSON value.
 fn one<T: DeserializeOwned>(query: &'static str, rows: Option<Vec<Row>>) -> Result<Option<T>, LoadError> {
     Ok(many(query, rows)?.pop())
 }
 
-/// A function as `routines.sql` gives it.
+/// A function as returned by `routines.sql`.
 #[derive(Debug, Deserialize)]
 struct LoadedRoutine {
     name: QualifiedName,
@@ -284,12 +289,13 @@ struct LoadedRoutine {
 }
 
 impl LoadedRoutine {
-    fn hoisting(self, hoisted: &[String]) -> Routine {
+    fn into_routine(self, hoisted: &[String]) -> Routine {
         let mut isolation = None;
         let mut settings = Vec::new();
         for (name, value) in self.config.iter().filter_map(|entry| entry.split_once('=')) {
             if name == "default_transaction_isolation" {
-                // No setting but a word of BEGIN: it counts whatever the list says, as in PostgREST.
+                // This becomes part of BEGIN rather than a setting, so it applies whatever the list contains, as in
+                // PostgREST.
                 isolation = Some(value.to_owned());
             } else if hoisted.iter().any(|known| known == name) {
                 settings.push((name.to_owned(), value.to_owned()));
@@ -318,7 +324,7 @@ impl LoadedRoutine {
     }
 }
 
-/// A cast as `representations.sql` gives it.
+/// A cast as returned by `representations.sql`.
 #[derive(Debug, Deserialize)]
 struct LoadedRepresentation {
     domain: Name,

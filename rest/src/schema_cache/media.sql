@@ -1,4 +1,4 @@
--- Aggregates of the exposed schemas ($1), over a row type or over anyelement, that return a domain named like a media
+-- Aggregates in the exposed schemas ($1), over a row type or anyelement, that return a domain named after a media
 -- type.
 select json_build_object(
   'function', json_build_object('schema', n.nspname, 'name', p.proname),

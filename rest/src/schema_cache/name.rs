@@ -1,21 +1,22 @@
-//! Names of the catalog, held once however many things bear them.
+//! Interned names of catalog objects.
 //!
-//! A schema of thousands of tables says `public`, `id` and `bigint` tens of thousands of times. Shared, they cost a count
-//! each instead of an allocation: most of what a cache weighs, and of the time to build one and to take it apart.
+//! A schema with thousands of tables contains `public`, `id` and `bigint` tens of thousands of times. Sharing them
+//! replaces an allocation by a reference count, which removes most of the memory of a cache and most of the time to
+//! build and drop one.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A text of the catalog: a name, a type, an expression. A clone shares it.
+/// A name, type or expression from the catalog. Clones share the text.
 pub type Name = Arc<str>;
 
-/// The names of one load so far.
+/// The names interned during one load.
 #[derive(Default)]
 pub(super) struct Names(HashSet<Name>);
 
 impl Names {
-    /// The name with this text: the one that is there, or a new one.
-    pub(super) fn get(&mut self, text: &str) -> Name {
+    /// Returns the shared name with this text, and interns it if it is new.
+    pub(super) fn intern(&mut self, text: &str) -> Name {
         if let Some(name) = self.0.get(text) {
             return name.clone();
         }
@@ -30,9 +31,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_text_is_held_once() {
+    fn equal_texts_are_shared() {
         let mut names = Names::default();
-        let (first, other, again) = (names.get("id"), names.get("name"), names.get("id"));
+        let (first, other, again) = (names.intern("id"), names.intern("name"), names.intern("id"));
         assert!(Arc::ptr_eq(&first, &again));
         assert_ne!(first, other);
     }

@@ -1,8 +1,8 @@
--- Tables, views, materialized views and foreign tables, as plain cells. Partitions are parts of their table: they are
--- here for the names of their columns only. Columns come by themselves (columns.sql), and so do keys (constraints.sql)
--- and comments (comments.sql).
+-- Tables, views, materialized views and foreign tables, one value per cell. Partitions belong to their table; they
+-- are included only for the names of their columns. Columns (columns.sql), keys (constraints.sql) and comments
+-- (comments.sql) are queried separately.
 with
--- Where a full index is over the same columns, no condition is needed to mean it.
+-- If a full index covers the same columns, no predicate is needed to select an index.
 partial_keys as (
   select i.indrelid, json_agg(json_build_object(
       'columns', (
@@ -22,7 +22,7 @@ partial_keys as (
 )
 select c.oid, c.xmin, n.nspname, c.relname, c.relkind, c.relispartition,
   case when c.relkind in ('v', 'f') then pg_relation_is_updatable(c.oid, true) end,
-  -- Before (2) each row (1) that is inserted (4). What is below other kinds of relations is not looked for.
+  -- Triggers BEFORE (2) each row (1) that fire on INSERT (4). Relations of other kinds are not followed further.
   c.relkind <> 'r' or c.relhastriggers
     and exists (select from pg_catalog.pg_trigger t where t.tgrelid = c.oid and t.tgtype & 7 = 7),
   partial_keys.list

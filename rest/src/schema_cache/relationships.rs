@@ -1,7 +1,6 @@
-//! What can be embedded, and which relationship an embed means (rest.md §3.7).
+//! Relationships between relations, and resolution of the one that an embed names (rest.md §3.7).
 //!
-//! Each relationship is stored once per direction, seen from its origin. Where they come from is `derivation`'s
-//! business.
+//! Each relationship is stored once per direction, from the view of its origin. `derivation` derives them.
 
 mod derivation;
 
@@ -11,72 +10,72 @@ pub use derivation::{
     ComputedRelationship, ForeignKey, ShownColumn, ShownColumns, add_view_primary_keys, derive,
 };
 
-/// A way from one relation to another.
+/// A directed relationship between two relations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relationship {
-    /// Where it starts.
+    /// Relation that contains the embed.
     pub origin: QualifiedName,
-    /// Where it leads.
+    /// Embedded relation.
     pub target: QualifiedName,
-    /// The origin is a view.
+    /// Whether the origin is a view.
     pub origin_is_view: bool,
-    /// The target is a view.
+    /// Whether the target is a view.
     pub target_is_view: bool,
-    /// How the two are tied.
+    /// How the rows are joined.
     pub link: Link,
 }
 
-/// How two relations are tied.
+/// How the rows of two relations are joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Link {
-    /// The origin holds the key: one object.
+    /// The origin has the foreign key; one object.
     ManyToOne(KeyPairs),
-    /// The target holds the key: an array.
+    /// The target has the foreign key; an array.
     OneToMany(KeyPairs),
-    /// The key is unique: one object in both directions.
+    /// The foreign key is unique; one object in both directions.
     OneToOne {
-        /// The columns.
+        /// Columns of the key.
         keys: KeyPairs,
-        /// The origin is the one referred to.
+        /// Whether the origin is the referenced relation.
         is_parent: bool,
     },
-    /// Through a junction whose primary key holds both keys: an array.
+    /// Through a junction table whose primary key contains both foreign keys; an array.
     ManyToMany(Box<Junction>),
-    /// A function from the origin's row to rows of the target.
+    /// A function that takes a row of the origin and returns rows of the target.
     Computed {
-        /// The function.
+        /// Function name.
         function: QualifiedName,
-        /// It returns one row at most.
+        /// Whether it returns at most one row.
         to_one: bool,
     },
 }
 
-/// A foreign key seen from the origin.
+/// A foreign key, from the view of the origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyPairs {
-    /// Constraint.
+    /// Constraint name.
     pub constraint: Name,
-    /// Origin column and target column, in the constraint's order.
+    /// Pairs of origin and target column, in the constraint's order.
     pub columns: Vec<(Name, Name)>,
 }
 
-/// The relation between two others.
+/// The junction table of a many-to-many relationship.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Junction {
-    /// It.
+    /// Name of the junction table.
     pub relation: QualifiedName,
-    /// Constraint towards the origin.
+    /// Constraint that references the origin.
     pub origin_constraint: Name,
-    /// Constraint towards the target.
+    /// Constraint that references the target.
     pub target_constraint: Name,
-    /// Origin column and junction column.
+    /// Pairs of origin column and junction column.
     pub origin_columns: Vec<(Name, Name)>,
-    /// Junction column and target column.
+    /// Pairs of junction column and target column.
     pub target_columns: Vec<(Name, Name)>,
 }
 
 impl Link {
-    /// One object rather than an array.
+    /// Whether the embed is one object rather than an array.
     #[must_use]
     pub const fn is_to_one(&self) -> bool {
         match self {
@@ -86,7 +85,7 @@ impl Link {
         }
     }
 
-    /// The foreign key, where there is a single one.
+    /// The foreign key, if there is exactly one.
     const fn keys(&self) -> Option<&KeyPairs> {
         match self {
             Self::ManyToOne(keys) | Self::OneToMany(keys) | Self::OneToOne { keys, .. } => Some(keys),
@@ -94,7 +93,7 @@ impl Link {
         }
     }
 
-    /// Columns of the origin that the join reads.
+    /// Columns of the origin used by the join.
     #[must_use]
     pub fn origin_columns(&self) -> Vec<&str> {
         match self {
@@ -123,13 +122,13 @@ impl Relationship {
         self.origin == self.target
     }
 
-    /// Whether `target` and `hint` of an embed may mean this relationship.
-    fn answers_to(&self, target: &str, hint: Option<&str>) -> bool {
+    /// Whether the target and hint of an embed can denote this relationship.
+    fn matches_embed(&self, target: &str, hint: Option<&str>) -> bool {
         if let Link::Computed { function, .. } = &self.link {
             return *function.name == *target;
         }
         if self.is_self() {
-            return self.self_answers_to(target, hint);
+            return self.self_reference_matches_embed(target, hint);
         }
         let keys = self.link.keys();
         let names_target = *self.target.name == *target;
@@ -150,9 +149,9 @@ impl Relationship {
         }
     }
 
-    /// Both directions of a self-reference have the same target, so the column decides which one is meant. A
-    /// many-to-many relationship to itself has nothing that could tell; a computed relationship can.
-    fn self_answers_to(&self, target: &str, hint: Option<&str>) -> bool {
+    /// Both directions of a self-reference have the same target, so the column decides. A many-to-many relationship
+    /// of a relation with itself cannot be disambiguated; a computed relationship can.
+    fn self_reference_matches_embed(&self, target: &str, hint: Option<&str>) -> bool {
         let key_column = |towards_parent: bool| {
             let pair = self.link.keys().and_then(KeyPairs::single);
             pair.map(|(origin, target)| if towards_parent { origin } else { target })
@@ -175,7 +174,7 @@ impl Relationship {
         matches!(&self.link, Link::ManyToMany(junction) if *junction.relation.name == *name)
     }
 
-    /// Where it stands in the details of PGRST201: by cardinality, constraint, and relation.
+    /// Position in the details of PGRST201: by cardinality, constraint and relation.
     #[must_use]
     pub fn sort_key(&self) -> (u8, &str, &str) {
         let (cardinality, constraint) = match &self.link {
@@ -189,10 +188,10 @@ impl Relationship {
     }
 }
 
-/// The relationships an embed may mean: none, one, or too many.
+/// Relationships that an embed can denote: none, one, or several.
 ///
-/// Only targets in `schema`, the request's, can be embedded. Of several junctions, such as a table and a view of it that
-/// another schema exposes, those in `schema` are meant.
+/// Only targets in `schema`, the request's schema, can be embedded. If several junctions match, such as a table and a
+/// view of it in another exposed schema, those in `schema` take precedence.
 #[must_use]
 pub fn resolve<'a>(
     candidates: &'a [Relationship],
@@ -200,14 +199,14 @@ pub fn resolve<'a>(
     target: &str,
     hint: Option<&str>,
 ) -> Vec<&'a Relationship> {
-    let mut found: Vec<&Relationship> = candidates.iter().filter(|r| r.answers_to(target, hint)).collect();
+    let mut found: Vec<&Relationship> = candidates.iter().filter(|r| r.matches_embed(target, hint)).collect();
     found.retain(|r| *r.target.schema == *schema);
-    let junction_is_here = |r: &Relationship| match &r.link {
+    let junction_is_in_schema = |r: &Relationship| match &r.link {
         Link::ManyToMany(junction) => Some(*junction.relation.schema == *schema),
         Link::ManyToOne(_) | Link::OneToMany(_) | Link::OneToOne { .. } | Link::Computed { .. } => None,
     };
-    if found.iter().any(|r| junction_is_here(r) == Some(true)) {
-        found.retain(|r| junction_is_here(r) != Some(false));
+    if found.iter().any(|r| junction_is_in_schema(r) == Some(true)) {
+        found.retain(|r| junction_is_in_schema(r) != Some(false));
     }
     found
 }

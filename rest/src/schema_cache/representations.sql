@@ -1,4 +1,4 @@
--- Implicit casts with a function between a domain and json or text.
+-- Implicit casts by a function between a domain and json or text.
 select json_build_object(
   'domain', format_type(case when s.typtype = 'd' then s.oid else t.oid end, null),
   'direction', case

@@ -1,4 +1,5 @@
--- Settings of the roles the login may take on. Only what a plain user may set: the login sets them.
+-- Settings of the roles that the login may assume, limited to those that an unprivileged user may set, because the
+-- login sets them.
 select coalesce(json_object_agg(r.rolname, json_build_object('isolation', kv.isolation, 'settings', kv.settings)), '{}')::text
 from pg_catalog.pg_roles r
 cross join lateral (

@@ -1,89 +1,89 @@
-//! Functions, and which overload a call means (rest.md §3.10).
+//! Functions, and resolution of the overload that a call names (rest.md §3.10).
 
 use super::QualifiedName;
 
-/// A function that can be called.
+/// A function that requests may call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Routine {
     /// Schema and name.
     pub name: QualifiedName,
     /// Parameters in order.
     pub params: Vec<RoutineParam>,
-    /// What comes back.
+    /// Type of the result.
     pub returns: Returns,
-    /// Whether it may write.
+    /// Volatility category.
     pub volatility: Volatility,
-    /// `default_transaction_isolation` declared with it.
+    /// Value of `default_transaction_isolation` declared on the function.
     pub isolation: Option<String>,
-    /// Other settings declared with it that are hoisted to the transaction.
+    /// Other settings declared on the function that apply to the transaction.
     pub settings: Vec<(String, String)>,
-    /// `COMMENT ON`.
+    /// Text of `COMMENT ON`.
     pub comment: Option<String>,
 }
 
 /// A parameter of a function.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 pub struct RoutineParam {
-    /// Name; empty if it has none.
+    /// Parameter name; may be empty.
     pub name: String,
-    /// Type, quoted by PostgreSQL, for messages and the OpenAPI document.
+    /// Type as quoted by PostgreSQL, for messages and the OpenAPI document.
     pub type_name: String,
-    /// Type values are converted to: as `type_name`, but never cutting them.
+    /// Type that values are cast to: `type_name` without a length that would truncate them.
     pub wide_type: String,
-    /// It has no default.
+    /// Whether it has no default.
     pub required: bool,
-    /// The last, collecting one.
+    /// Whether it is variadic.
     pub variadic: bool,
 }
 
-/// What a function returns.
+/// Result type of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Returns {
-    /// SETOF or TABLE.
+    /// Whether the result is a set (`SETOF` or `TABLE`).
     pub set: bool,
-    /// Of what.
+    /// Shape of one row.
     pub row: RowShape,
-    /// The media type that the returned domain is named after.
+    /// Media type, if the result's domain is named after one.
     pub media: Option<String>,
 }
 
-/// What one returned row is.
+/// Shape of one returned row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowShape {
-    /// Nothing.
+    /// `void`.
     Void,
-    /// One value; `record` without OUT parameters too, since its columns are unknown to SQL.
+    /// A single value. Includes `record` without OUT parameters, whose columns are unknown to SQL.
     Scalar,
-    /// Columns; the type may be a relation's.
+    /// Columns of a composite type, which may be that of a relation.
     Composite(QualifiedName),
 }
 
-/// How much a function promises.
+/// Volatility category of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named as in PostgreSQL")]
+#[expect(missing_docs, reason = "variants are named as in PostgreSQL")]
 pub enum Volatility {
     Immutable,
     Stable,
     Volatile,
 }
 
-/// How a body of a call may reach a function's single unnamed parameter.
+/// Type of a body that a single unnamed parameter could accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RawBody {
-    /// Not at all: GET, HEAD, forms.
+    /// No such body: GET, HEAD and forms.
     None,
-    /// `application/json`, for json and jsonb.
+    /// `application/json`, for `json` and `jsonb`.
     Json,
-    /// `text/plain`
+    /// `text/plain`, for `text`.
     Text,
-    /// `text/xml`
+    /// `text/xml`, for `xml`.
     Xml,
-    /// `application/octet-stream`
+    /// `application/octet-stream`, for `bytea`.
     Bytes,
 }
 
 impl RawBody {
-    /// The parameter it would go to, in the words of PGRST202.
+    /// Type of the parameter, as worded in PGRST202.
     #[must_use]
     pub const fn parameter(self) -> Option<&'static str> {
         match self {
@@ -95,7 +95,7 @@ impl RawBody {
         }
     }
 
-    /// Whether the body is no set of named arguments at all.
+    /// Whether the body cannot contain named arguments.
     #[must_use]
     pub const fn is_opaque(self) -> bool {
         matches!(self, Self::Text | Self::Xml | Self::Bytes)
@@ -114,20 +114,20 @@ impl RawBody {
     }
 }
 
-/// What a call means.
+/// Result of overload resolution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice<'a> {
-    /// This function, with named arguments.
+    /// One function, called with named arguments.
     Named(&'a Routine),
-    /// This function, with the whole body.
+    /// One function, called with the entire body.
     Unnamed(&'a Routine),
-    /// No function.
+    /// No function matches.
     None,
-    /// Several.
+    /// Several functions match.
     Ambiguous(Vec<&'a Routine>),
 }
 
-/// Chooses among the overloads by the argument names, which the caller gives without doubles.
+/// Resolves a call among overloads by its argument names, which must be distinct.
 #[must_use]
 pub fn choose<'a>(overloads: &'a [Routine], arguments: &[&str], raw: RawBody) -> Choice<'a> {
     let named: Vec<&Routine> = overloads.iter().filter(|routine| takes(routine, arguments, raw)).collect();
@@ -144,26 +144,26 @@ pub fn choose<'a>(overloads: &'a [Routine], arguments: &[&str], raw: RawBody) ->
     }
 }
 
-/// All required parameters are there, and nothing that is no parameter. A body that is no set of arguments has none of
-/// them: a function whose parameters are all optional is called without it, one without parameters is not meant by it.
+/// Whether all required parameters are given, and no others. An opaque body contains no arguments: it may be ignored
+/// by a function whose parameters are all optional, but not by one without parameters.
 fn takes(routine: &Routine, arguments: &[&str], raw: RawBody) -> bool {
     if routine.params.is_empty() {
         return arguments.is_empty() && !raw.is_opaque();
     }
     routine.params.iter().filter(|p| p.required).all(|p| arguments.contains(&p.name.as_str()))
         && arguments.iter().all(|name| routine.params.iter().any(|p| p.name == *name))
-        // The empty key of a JSON body means an unnamed parameter, which takes the whole body.
+        // The empty key of a JSON body denotes an unnamed parameter, which takes the entire body.
         && (raw == RawBody::Json || !arguments.contains(&""))
 }
 
 impl Routine {
-    /// `public.f(a => integer, b => text)`, for PGRST203.
+    /// Signature for PGRST203: `public.f(a => integer, b => text)`.
     #[must_use]
     pub fn signature(&self) -> String {
         format!("{}({})", self.name, self.parameters())
     }
 
-    /// `a => integer, b => text`
+    /// Parameters with their types: `a => integer, b => text`.
     #[must_use]
     pub fn parameters(&self) -> String {
         let params: Vec<String> =
@@ -171,13 +171,13 @@ impl Routine {
         params.join(", ")
     }
 
-    /// Whether its one parameter has no name: then that is the whole body.
+    /// Whether the only parameter is unnamed, so that it takes the entire body.
     #[must_use]
     pub fn is_unnamed(&self) -> bool {
         matches!(self.params.as_slice(), [param] if param.name.is_empty())
     }
 
-    /// The variadic parameter, if it has one.
+    /// The variadic parameter, if there is one.
     #[must_use]
     pub fn variadic(&self) -> Option<&RoutineParam> {
         self.params.iter().find(|p| p.variadic)

@@ -1,5 +1,5 @@
--- Functions of the exposed schemas ($1). A function with unnamed arguments only if it has exactly one, of a type that
--- can take a raw body.
+-- Functions in the exposed schemas ($1). Functions with unnamed arguments are included only if they have exactly one,
+-- of a type that can take a raw body.
 with recursive domains as (
   select oid, typbasetype as base from pg_catalog.pg_type where typtype = 'd'
   union all

@@ -1,4 +1,4 @@
--- Settings stored in the database for the login role; those of this database come last and win.
+-- Settings stored in the database for the login role; those specific to this database come last and take precedence.
 select coalesce(json_agg(json_build_array(substr(kv.name, 7), kv.value) order by s.setdatabase, kv.position), '[]')::text
 from pg_catalog.pg_db_role_setting s
 cross join lateral (

@@ -1,5 +1,5 @@
--- The types that columns have, each with its modifier: what a type says is found out once, not for each column. Domains
--- are resolved to what they are made of, so that json and tsvector are recognised behind them.
+-- Types of columns, each with its modifier; properties are determined once per type rather than per column. Domains
+-- are resolved to their base types, so that json and tsvector are recognised below them.
 with recursive domains as (
   select oid, typbasetype as base, typtypmod as modifier from pg_catalog.pg_type where typtype = 'd'
   union all
@@ -40,8 +40,8 @@ select json_build_object(
     select coalesce(json_agg(e.enumlabel order by e.enumsortorder), '[]')
     from pg_catalog.pg_enum e where e.enumtypid in (t.oid, b.base)),
   'base_oid', coalesce(b.base, t.oid)::int8,
-  -- What to_json shows as its text: of types that are not PostgreSQL's own all but arrays, rows, and those that say with
-  -- a cast what their JSON is.
+  -- Whether to_json renders a value as its text. This holds for all non-built-in types except arrays, rows and those
+  -- with a cast to json.
   'is_text', coalesce(b.base, t.oid) >= 16384 and exists (
     select from pg_catalog.pg_type base
     where base.oid = coalesce(b.base, t.oid)

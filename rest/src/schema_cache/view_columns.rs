@@ -1,4 +1,5 @@
-//! Which table column a view column shows, by name. [`basalt_pg::view_origins`] reads it from the stored query trees.
+//! Maps view columns to the table columns they show. [`basalt_pg::view_origins`] derives this from the stored query
+//! trees.
 
 use basalt_pg::view_origins::ViewOrigins;
 
@@ -6,28 +7,28 @@ use super::QualifiedName;
 use super::name::Name;
 use super::relationships::{ShownColumn, ShownColumns};
 
-/// A view as loaded: its tree and the names of its columns.
+/// A view and its query tree.
 #[derive(Debug, Clone, serde::Deserialize)]
 pub struct ViewTree {
-    /// Object id, as it appears in other trees.
+    /// Oid of the view, as used in other trees.
     pub oid: u32,
-    /// The view.
+    /// Name of the view.
     pub view: QualifiedName,
-    /// `ev_action` as text.
+    /// Text of `ev_action`.
     pub tree: String,
 }
 
-/// The relations that trees refer to, by their object ids.
-pub trait Numbered {
-    /// The relation.
+/// Relations and columns by oid and attribute number, as used in query trees.
+pub trait CatalogLookup {
+    /// Looks up a relation.
     fn relation(&self, oid: u32) -> Option<QualifiedName>;
-    /// A column by its attribute number.
+    /// Looks up a column.
     fn column(&self, oid: u32, number: i32) -> Option<Name>;
 }
 
-/// For every view, the table columns it shows.
+/// Maps every view to the table columns it shows.
 #[must_use]
-pub fn shown_columns(views: &[ViewTree], relations: &impl Numbered) -> ShownColumns {
+pub fn shown_columns(views: &[ViewTree], relations: &impl CatalogLookup) -> ShownColumns {
     let origins = ViewOrigins::read(views.iter().map(|view| (view.oid, view.tree.as_str())));
     let mut shown = ShownColumns::new();
     for view in views {

@@ -1,5 +1,5 @@
--- The stored queries of the views that requests can reach ($1: exposed schemas and the extra search path). As an array
--- their numbers lead into the index of pg_class, most of which is tables, indexes and sequences.
+-- Stored queries of the views that requests can reach ($1: exposed schemas and the extra search path). Passing their
+-- oids as an array makes PostgreSQL use the index of pg_class, most of which is tables, indexes and sequences.
 select json_build_object(
   'oid', c.oid::int8,
   'view', json_build_object('schema', n.nspname, 'name', c.relname),

@@ -1,7 +1,8 @@
-//! What a request asks for, without a plan: the key of its shape, and the values in which requests of one shape differ.
+//! Splits a request into its shape, which identifies the plan, and the values that differ between requests of one
+//! shape.
 //!
-//! Reads with the same parsers as [`crate::request::ApiRequest::read`], so the two cannot disagree; what they would refuse, and the few
-//! kinds of requests whose plan depends on a value, have no key and go the long way.
+//! Uses the same parsers as [`crate::request::ApiRequest::read`], so the two cannot disagree. Requests that these
+//! reject, and the few kinds whose plan depends on a value, have no shape and are planned individually.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RANGE};
@@ -14,36 +15,36 @@ use crate::parse::media::MediaType;
 use crate::parse::query::Parameters;
 use crate::parse::range::{self, RowRange};
 use crate::parse::{Parameter, columns};
-use crate::request::payload::{JsonPayload, JsonShape, Payload, Room};
+use crate::request::payload::{DecodeBudget, JsonPayload, JsonShape, Payload};
 use crate::request::{Action, CallVerb, RelationVerb, action, header_text, resource, root_routine, schema};
 
-/// A larger body goes the long way; so does what would need a longer key.
-const LONGEST_BODY_BYTES: usize = 64 * 1024;
-const LONGEST_KEY_BYTES: usize = 8 * 1024;
+/// A request with a larger body or key is planned individually.
+const MAX_BODY_BYTES: usize = 64 * 1024;
+const MAX_KEY_BYTES: usize = 8 * 1024;
 
-/// A request taken apart into shape and values.
+/// A request split into shape and values.
 #[derive(Debug)]
 pub struct ShapedRequest {
-    /// Everything a plan depends on: two requests with one key have the same plan but for the values below.
+    /// Everything the plan depends on: requests with equal keys have the same plan apart from the values below.
     pub key: Vec<u8>,
     pub(super) action: Action,
     pub(super) schema: String,
     pub(super) has_profile: bool,
-    /// Of the filters, in order.
+    /// Operations of the filters, in order.
     pub(super) operations: Vec<Operation>,
-    /// Of the root.
+    /// Range of the root.
     pub(super) range: RowRange,
     pub(super) canonical_query: String,
-    /// The body, where one is read.
+    /// Parsed body, for operations that read one.
     pub(super) payload: Option<JsonPayload>,
 }
 
 impl ShapedRequest {
-    /// Takes a request apart, if it is of a kind that has a shape.
+    /// Splits a request; `None` if its kind has no shape.
     #[must_use]
     pub fn read(config: &RestConfig, head: &Parts, body: &Bytes) -> Option<Self> {
         let (method, headers) = (&head.method, &head.headers);
-        if body.len() > LONGEST_BODY_BYTES || (*method == Method::GET && headers.contains_key(RANGE)) {
+        if body.len() > MAX_BODY_BYTES || (*method == Method::GET && headers.contains_key(RANGE)) {
             return None;
         }
         let (schema, has_profile) = schema(config, method, headers).ok()?;
@@ -59,13 +60,13 @@ impl ShapedRequest {
         let parameters = Parameters::decode(head.uri.query().unwrap_or_default());
         let mut operations = Vec::with_capacity(parameters.0.len());
         let mut range = RowRange::ALL;
-        let mut written = None;
+        let mut columns = None;
         for (name, value) in &parameters.0 {
             match (name.as_str(), name.rsplit('.').next().unwrap_or_default()) {
                 ("limit", _) => range.limit = range::parse_limit(value).ok()?,
                 ("offset", _) => range.offset = range::parse_offset(value),
-                ("columns", _) if written.is_none() => {
-                    written = Some(columns::parse(Parameter::Columns, value).ok()?);
+                ("columns", _) if columns.is_none() => {
+                    columns = Some(columns::parse(Parameter::Columns, value).ok()?);
                     key.pair(name, value);
                 }
                 ("select" | "columns" | "on_conflict", _)
@@ -85,8 +86,8 @@ impl ShapedRequest {
         if content_type != MediaType::Json && !body.is_empty() {
             return None;
         }
-        let room = Room::new(config, None);
-        let payload = Payload::read(&action, &content_type, written.as_deref(), body.clone(), room).ok()?;
+        let budget = DecodeBudget::new(config, None);
+        let payload = Payload::read(&action, &content_type, columns.as_deref(), body.clone(), budget).ok()?;
         let payload = match payload {
             None => None,
             Some(Payload::Json(json)) => {
@@ -95,7 +96,7 @@ impl ShapedRequest {
             }
             Some(Payload::Form(_) | Payload::Raw { .. }) => return None,
         };
-        (key.0.len() <= LONGEST_KEY_BYTES).then(|| Self {
+        (key.0.len() <= MAX_KEY_BYTES).then(|| Self {
             key: key.0,
             action,
             schema,
@@ -107,13 +108,14 @@ impl ShapedRequest {
         })
     }
 
-    /// The body as it was read, for a request that is not of a known shape after all.
+    /// The parsed body, for a request whose shape is not cached.
     pub(crate) fn payload(&self) -> Option<Payload> {
         self.payload.clone().map(Payload::Json)
     }
 }
 
-/// PUT compares its filters with its body, and a call by GET tells arguments from filters by their values.
+/// Excludes PUT, which compares filters with the body, and calls by GET, where values distinguish arguments from
+/// filters.
 fn has_shape(action: &Action) -> bool {
     match action {
         Action::Relation { verb, .. } => !matches!(verb, RelationVerb::Put),
@@ -122,7 +124,7 @@ fn has_shape(action: &Action) -> bool {
     }
 }
 
-/// A key under construction. Texts come after their lengths, so that no text can pass for two.
+/// A key under construction. Texts are prefixed by their length, so that keys are unambiguous.
 struct Key(Vec<u8>);
 
 impl Default for Key {
@@ -163,7 +165,7 @@ impl Key {
         self.text(value);
     }
 
-    /// What negotiation and preferences are read from, as it was sent.
+    /// Adds the raw headers that determine media type and preferences.
     fn headers(&mut self, headers: &HeaderMap) {
         match headers.get(ACCEPT) {
             Some(accept) => self.bytes(accept.as_bytes()),
@@ -176,7 +178,7 @@ impl Key {
         self.byte(b'.');
     }
 
-    /// A test without the value that it binds.
+    /// Adds a test without its operand.
     fn test(&mut self, test: &Test) {
         self.byte(if test.negated { b'!' } else { b'?' });
         match &test.operation {
@@ -200,8 +202,8 @@ impl Key {
         }
     }
 
-    /// Which of the window's numbers there are: a statement has no clause for the others. `None` for a window that is
-    /// planned in a way of its own.
+    /// Adds which of limit and offset are present, because the statement has no clause for the others. `None` for a
+    /// range that is planned specially.
     fn range(&mut self, range: RowRange, max_rows: Option<u64>) -> Option<()> {
         let limit = match (range.limit, max_rows.map(u128::from)) {
             (Some(0), _) => return None,

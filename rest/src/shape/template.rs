@@ -1,8 +1,8 @@
-//! Plan and statements of a shape, with places for the values.
+//! Plan and statements of a shape, with placeholders for the values.
 //!
-//! A request is planned and rendered once more with marks in the place of its values: a parameter that holds a mark is a
-//! place. Marks hold a random number, so that no request can contain one. A template counts only if it
-//! gives the statements of the request it was made from, to the byte.
+//! A request is planned and rendered a second time with markers in place of its values; parameters that contain a
+//! marker become placeholders. Markers contain a random number, so that no request can contain one. A template is
+//! used only if it reproduces the statements of the original request exactly.
 
 use std::sync::LazyLock;
 
@@ -26,21 +26,21 @@ use crate::schema_cache::SchemaCache;
 use crate::statement::condition::operand;
 use crate::statement::{self, Form, Statements};
 
-/// A request that is ready to be executed, with all that its response needs.
+/// A request ready to execute, with everything its response needs.
 #[derive(Debug)]
 pub struct Prepared {
-    /// The request, without what only planning reads.
+    /// The request, without the parts that only planning reads.
     pub api: ApiRequest,
-    /// The plan, without what only rendering reads.
+    /// The plan, without the parts that only rendering reads.
     pub plan: Plan,
-    /// Where the plan has some of its own.
+    /// SQL statements; `None` if the plan has none of its own.
     pub statements: Option<Statements>,
 }
 
-/// Everything of a shape that does not depend on values.
+/// The parts of a shape that do not depend on values.
 #[derive(Debug)]
 pub struct Template {
-    /// Without its trees, which are of no use once there are statements.
+    /// Stripped of the trees, which are not needed after rendering.
     plan: Plan,
     prefer: Preferences,
     main: Pattern,
@@ -49,52 +49,52 @@ pub struct Template {
     max_rows: Option<u64>,
 }
 
-/// A statement with places.
+/// A statement with placeholders.
 #[derive(Debug)]
 struct Pattern {
     statement: Statement,
-    /// One for each parameter.
-    places: Vec<ParamSource>,
+    /// Source of each parameter.
+    sources: Vec<ParamSource>,
 }
 
-/// Where a parameter comes from.
+/// Source of a parameter.
 #[derive(Clone, Copy, Debug)]
 enum ParamSource {
-    /// From the shape.
+    /// The shape.
     Fixed,
-    /// The operand of this filter.
+    /// The operand of a filter, by index.
     Filter(usize),
     /// The body.
     Body,
-    /// The value of this key of the body.
+    /// The value of a key in the body, by index.
     Value(usize),
-    /// The root's offset, and so much more.
+    /// The root's offset plus a constant.
     Offset(u128),
-    /// The root's limit, and so much more.
+    /// The root's limit plus a constant.
     Limit(u128),
 }
 
 /// Texts and numbers that stand for values.
-struct Marks {
+struct Markers {
     text: String,
     offset: u128,
     limit: u128,
 }
 
-/// Further than this from a mark a number is another number.
-const NEAR: u128 = 1 << 64;
+/// Numbers within this distance of a marker are derived from it.
+const MARKER_SPAN: u128 = 1 << 64;
 
-static MARKS: LazyLock<Marks> = LazyLock::new(|| {
+static MARKERS: LazyLock<Markers> = LazyLock::new(|| {
     let random = u128::from(u32::from_le_bytes(basalt_core::random::bytes::<4>()));
-    Marks {
+    Markers {
         text: format!("basalt{}", basalt_core::random::token(16)),
-        // Far beyond what a window of PostgreSQL's can be, and far apart.
+        // Far beyond any range that PostgreSQL supports, and far apart.
         offset: (1 << 124) + (random << 70),
         limit: (1 << 125) + (random << 70),
     }
 });
 
-impl Marks {
+impl Markers {
     fn filter(&self, index: usize) -> String {
         format!("{}f{index}", self.text)
     }
@@ -107,26 +107,26 @@ impl Marks {
         format!("{}v{index}", self.text)
     }
 
-    /// Values that are marks, alone or in arrays.
+    /// Values that consist of markers, alone or in arrays.
     fn values(&self, count: usize, shape: JsonShape) -> payload::Values {
-        let mark = |index| match shape {
+        let marker = |index| match shape {
             JsonShape::Object => self.value(index),
             JsonShape::Array | JsonShape::Mixed | JsonShape::Empty => {
                 format!("{{\"{}\"}}", self.value(index))
             }
         };
-        (0..count).map(|index| Some(Bytes::from(mark(index)))).collect()
+        (0..count).map(|index| Some(Bytes::from(marker(index)))).collect()
     }
 
-    /// Which value's mark it is, alone or in an array.
-    fn value_place(&self, bytes: &[u8]) -> Option<usize> {
+    /// Index of the value whose marker this is, alone or in an array.
+    fn value_index(&self, bytes: &[u8]) -> Option<usize> {
         let text = std::str::from_utf8(bytes).ok()?;
         let text = text.strip_prefix("{\"").and_then(|text| text.strip_suffix("\"}")).unwrap_or(text);
         text.strip_prefix(&self.text)?.strip_prefix('v')?.parse().ok()
     }
 
-    /// Puts the mark of filter `index` in the place of the operand.
-    fn mark(&self, operation: &mut Operation, index: usize) {
+    /// Replaces the operand by the marker of filter `index`.
+    fn set_marker(&self, operation: &mut Operation, index: usize) {
         match operation {
             Operation::Compare { value, .. } => *value = self.filter(index),
             Operation::In(elements) => *elements = vec![self.filter(index)],
@@ -136,32 +136,32 @@ impl Marks {
         }
     }
 
-    /// The same window, of marks.
-    const fn window(&self, range: RowRange) -> RowRange {
+    /// The same range with markers as numbers.
+    const fn marked_range(&self, range: RowRange) -> RowRange {
         RowRange {
             offset: if range.offset > 0 { self.offset } else { 0 },
             limit: if range.limit.is_some() { Some(self.limit) } else { None },
         }
     }
 
-    fn place(&self, param: &Param, operations: &[Operation], body: Option<&Bytes>) -> ParamSource {
+    fn param_source(&self, param: &Param, operations: &[Operation], body: Option<&Bytes>) -> ParamSource {
         let Some(bytes) = &param.0 else { return ParamSource::Fixed };
         if body == Some(bytes) {
             return ParamSource::Body;
         }
-        if let Some(index) = self.value_place(bytes) {
+        if let Some(index) = self.value_index(bytes) {
             return ParamSource::Value(index);
         }
-        let is_it = |operation: &Operation| operand(operation).as_ref() == Some(param);
-        if let Some(index) = operations.iter().position(is_it) {
+        let matches = |operation: &Operation| operand(operation).as_ref() == Some(param);
+        if let Some(index) = operations.iter().position(matches) {
             return ParamSource::Filter(index);
         }
         let number: Option<u128> = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
         match number {
-            Some(number) if (self.offset..self.offset + NEAR).contains(&number) => {
+            Some(number) if (self.offset..self.offset + MARKER_SPAN).contains(&number) => {
                 ParamSource::Offset(number - self.offset)
             }
-            Some(number) if (self.limit..self.limit + NEAR).contains(&number) => {
+            Some(number) if (self.limit..self.limit + MARKER_SPAN).contains(&number) => {
                 ParamSource::Limit(number - self.limit)
             }
             _ => ParamSource::Fixed,
@@ -170,14 +170,16 @@ impl Marks {
 }
 
 impl Pattern {
-    fn of(statement: Statement, marked: &[Operation], body: Option<&Bytes>) -> Self {
-        let places = statement.params.iter().map(|param| MARKS.place(param, marked, body)).collect();
-        Self { statement, places }
+    fn new(statement: Statement, marked: &[Operation], body: Option<&Bytes>) -> Self {
+        let sources =
+            statement.params.iter().map(|param| MARKERS.param_source(param, marked, body)).collect();
+        Self { statement, sources }
     }
 
     fn fill(&self, values: &Values<'_>) -> Statement {
-        let given = self.statement.params.iter().zip(&self.places);
-        let params = given.map(|(fixed, place)| values.at(*place).unwrap_or_else(|| fixed.clone()));
+        let given = self.statement.params.iter().zip(&self.sources);
+        let params =
+            given.map(|(fixed, param_source)| values.at(*param_source).unwrap_or_else(|| fixed.clone()));
         Statement { text: self.statement.text.clone(), params: params.collect() }
     }
 
@@ -187,7 +189,7 @@ impl Pattern {
     }
 }
 
-/// What goes into the places.
+/// Values for the placeholders.
 struct Values<'a> {
     operations: &'a [Operation],
     range: RowRange,
@@ -196,8 +198,8 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
-    fn at(&self, place: ParamSource) -> Option<Param> {
-        match place {
+    fn at(&self, param_source: ParamSource) -> Option<Param> {
+        match param_source {
             ParamSource::Fixed => None,
             ParamSource::Filter(index) => self.operations.get(index).and_then(operand),
             ParamSource::Body => self.body.cloned().map(Param::from),
@@ -211,10 +213,10 @@ impl Values<'_> {
 }
 
 impl Template {
-    /// The template of the shape that `shaped`, read as `api` and planned to `statements`, has; `None` if it cannot be
-    /// told apart what is value and what is shape.
+    /// Builds the template for the shape of `shaped`, which was parsed as `api` and rendered as `statements`. `None`
+    /// if values and shape cannot be separated.
     #[must_use]
-    pub fn of(
+    pub fn new(
         shaped: &ShapedRequest,
         api: &ApiRequest,
         statements: &Statements,
@@ -223,27 +225,27 @@ impl Template {
     ) -> Option<Self> {
         let mut marked = api.clone();
         for (index, (_, filter)) in marked.query.filters.iter_mut().enumerate() {
-            MARKS.mark(&mut filter.test.operation, index);
+            MARKERS.set_marker(&mut filter.test.operation, index);
         }
         let operations: Vec<Operation> =
             marked.query.filters.iter().map(|(_, filter)| filter.test.operation.clone()).collect();
         let mut body = None;
         if let Some(Payload::Json(payload)) = &mut marked.payload {
-            payload.bytes = MARKS.body();
-            payload.values = payload.values.take().map(|values| MARKS.values(values.len(), payload.shape));
+            payload.bytes = MARKERS.body();
+            payload.values = payload.values.take().map(|values| MARKERS.values(values.len(), payload.shape));
             body = Some(payload.bytes.clone());
         }
         let mut plan = plan::plan(&marked, config, cache).ok()?;
         match &mut plan {
-            Plan::Read(read) => read.read.range = MARKS.window(read.read.range),
-            Plan::Call(call) => call.read.range = MARKS.window(call.read.range),
-            // Writes do not look at the window.
+            Plan::Read(read) => read.read.range = MARKERS.marked_range(read.read.range),
+            Plan::Call(call) => call.read.range = MARKERS.marked_range(call.read.range),
+            // Writes have no root range.
             Plan::Write(_) => {}
             Plan::Root | Plan::Info { .. } => return None,
         }
         let mut rendered = render(&plan)?;
         if rendered.form != statements.form {
-            // The rows of this snapshot cannot be written here.
+            // Rows of this snapshot cannot be serialised by the server.
             plan.deliver_value();
             rendered = render(&plan)?;
         }
@@ -251,12 +253,12 @@ impl Template {
         let template = Self {
             plan,
             prefer: api.prefer.clone(),
-            main: Pattern::of(rendered.main, &operations, body.as_ref()),
+            main: Pattern::new(rendered.main, &operations, body.as_ref()),
             form: rendered.form,
             estimates: rendered
                 .estimates
                 .into_iter()
-                .map(|estimate| Pattern::of(estimate, &operations, body.as_ref()))
+                .map(|estimate| Pattern::new(estimate, &operations, body.as_ref()))
                 .collect(),
             max_rows: config.max_rows,
         };
@@ -268,16 +270,16 @@ impl Template {
         is_same.then_some(template)
     }
 
-    /// A request of this shape.
+    /// Fills the template with the values of a request.
     #[must_use]
     pub fn fill(&self, shaped: ShapedRequest, method: &Method, path: &str) -> Prepared {
         let values = self.values(&shaped);
         let statements = self.statements(&values);
-        let window = values.range;
+        let marked_range = values.range;
         let mut plan = self.plan.clone();
         match &mut plan {
-            Plan::Read(read) => read.read.range = window,
-            Plan::Call(call) => call.read.range = window,
+            Plan::Read(read) => read.read.range = marked_range,
+            Plan::Call(call) => call.read.range = marked_range,
             Plan::Write(_) | Plan::Root | Plan::Info { .. } => {}
         }
         let ShapedRequest { action, schema, has_profile, range, canonical_query, .. } = shaped;
@@ -315,25 +317,25 @@ impl Template {
         }
     }
 
-    /// About how much memory it takes.
+    /// Approximate memory usage in bytes.
     pub(super) fn bytes(&self) -> usize {
         let patterns = std::iter::once(&self.main).chain(&self.estimates);
         1024 + patterns.map(Pattern::bytes).sum::<usize>()
     }
 }
 
-/// The statements of a plan that has some of its own.
+/// Renders the statements of a plan; `None` if it has none of its own.
 #[must_use]
 pub fn render(plan: &Plan) -> Option<Statements> {
     match plan {
-        Plan::Read(read) => Some(statement::of_read(read)),
-        Plan::Write(write) => Some(statement::mutate::of_write(write)),
-        Plan::Call(call) => Some(statement::call::of_call(call)),
+        Plan::Read(read) => Some(statement::for_read(read)),
+        Plan::Write(write) => Some(statement::mutate::for_write(write)),
+        Plan::Call(call) => Some(statement::call::for_call(call)),
         Plan::Root | Plan::Info { .. } => None,
     }
 }
 
-/// Takes out what only rendering reads: the rest is cloned for every request.
+/// Removes the parts that only rendering reads, because the rest is cloned for every request.
 fn strip(plan: &mut Plan) {
     match plan {
         Plan::Read(read) => strip_tree(&mut read.read),
@@ -366,7 +368,7 @@ fn strip(plan: &mut Plan) {
 fn strip_tree(read: &mut ReadPlan) {
     *read = ReadPlan {
         source: Source::Returned,
-        // Whether rows are grouped is asked for later, too.
+        // Keeps one aggregate, because the response depends on whether rows are grouped.
         outputs: read.outputs.drain(..).filter(|output| output.aggregate.is_some()).take(1).collect(),
         conditions: Vec::new(),
         order: Vec::new(),
@@ -378,7 +380,7 @@ fn strip_tree(read: &mut ReadPlan) {
 fn strip_body(body: &mut Body) {
     body.bytes = Bytes::new();
     body.columns = Vec::new();
-    // That there are some is asked for later, too.
+    // Only whether there are values matters later.
     body.values = body.values.take().map(|_| Vec::new());
 }
 

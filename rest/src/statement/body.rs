@@ -1,23 +1,23 @@
-//! The body as an aggregate over the rows `pgrst_t`.
+//! SQL expressions that aggregate the rows `pgrst_t` into a response body.
 
 use basalt_pg::sql::Sql;
 
 use crate::plan::call::CallResult;
 use crate::plan::media::BodyShape;
 
-/// HEAD, and writes that answer nothing.
+/// No body, for HEAD and for writes that return no content.
 pub(super) fn nothing() -> Sql {
     Sql::text("null::text")
 }
 
-/// Rows with columns.
-pub(super) fn of_rows(shape: &BodyShape) -> Sql {
+/// Body of rows with columns.
+pub(super) fn from_rows(shape: &BodyShape) -> Sql {
     match shape {
         BodyShape::Array { stripped: false } => Sql::text("coalesce(json_agg(pgrst_t), '[]')"),
         BodyShape::Array { stripped: true } => {
             Sql::text("coalesce(json_strip_nulls(json_agg(pgrst_t)), '[]')")
         }
-        // Other than one row is an error anyway; so there is no need to take the row out of an array.
+        // A number of rows other than one is an error anyway, so the row need not be taken out of an array.
         BodyShape::Object { stripped: false } => Sql::text("string_agg(row_to_json(pgrst_t)::text, ',')"),
         BodyShape::Object { stripped: true } => {
             Sql::text("string_agg(json_strip_nulls(row_to_json(pgrst_t))::text, ',')")
@@ -36,16 +36,16 @@ pub(super) fn of_rows(shape: &BodyShape) -> Sql {
     }
 }
 
-/// What a call returns.
-pub(super) fn of_result(result: CallResult, shape: &BodyShape) -> Sql {
+/// Body of a function's result.
+pub(super) fn from_call_result(result: CallResult, shape: &BodyShape) -> Sql {
     let stripped = match shape {
         BodyShape::Array { stripped } | BodyShape::Object { stripped } => *stripped,
-        // An aggregate over anything is given the values, not rows of one column.
+        // An aggregate over `anyelement` receives the values rather than rows with one column.
         BodyShape::Handler(function) if matches!(result, CallResult::Scalar | CallResult::Scalars) => {
             return function.sql().then(Sql::text("(pgrst_t.pgrst_scalar)"));
         }
         BodyShape::Csv | BodyShape::GeoJson | BodyShape::Handler(_) | BodyShape::Value => {
-            return of_rows(shape);
+            return from_rows(shape);
         }
     };
     match (result, shape) {
@@ -64,6 +64,6 @@ pub(super) fn of_result(result: CallResult, shape: &BodyShape) -> Sql {
             Sql::text("coalesce(string_agg(json_strip_nulls(row_to_json(pgrst_t))::text, ','), 'null')")
         }
         (CallResult::Row, _) => Sql::text("coalesce(string_agg(row_to_json(pgrst_t)::text, ','), 'null')"),
-        (CallResult::Rows, _) => of_rows(shape),
+        (CallResult::Rows, _) => from_rows(shape),
     }
 }

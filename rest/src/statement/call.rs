@@ -1,4 +1,4 @@
-//! Calls of functions (rest.md §3.10, §3.17).
+//! SQL for function calls (rest.md §3.10, §3.17).
 
 use basalt_pg::sql::Sql;
 use bytes::Bytes;
@@ -9,24 +9,24 @@ use crate::plan::{CallPlan, Delivery, Returned};
 use crate::request::payload::JsonShape;
 use crate::schema_cache::routines::RoutineParam;
 
-/// The statement of a call.
+/// Statements of a function call.
 #[must_use]
-pub fn of_call(plan: &CallPlan) -> Statements {
+pub fn for_call(plan: &CallPlan) -> Statements {
     let (Delivery::Rows { frame, as_json }, None) = (&plan.delivery, plan.common.count) else {
-        return of_call_as_value(plan);
+        return for_call_as_value(plan);
     };
     let mut sql = Sql::text("WITH pgrst_source AS (");
     sql.push(source(plan));
     sql.push_text(") ");
     sql.push(select::rows(&plan.read, plan.read.range, as_json));
-    let form = Form::Rows { frame: *frame, cut_at: None, counts: false };
+    let form = Form::Rows { frame: *frame, row_cap: None, counts: false };
     Statements { main: sql.into(), form, estimates: Vec::new() }
 }
 
-/// The statement of a call that answers with one row, whatever the plan says.
+/// Statements of a function call whose result is one row, whatever the plan's delivery.
 #[must_use]
-pub fn of_call_as_value(plan: &CallPlan) -> Statements {
-    // A single result counts as one, whatever becomes of it.
+pub fn for_call_as_value(plan: &CallPlan) -> Statements {
+    // A result that is not a set counts as one row.
     let is_set = matches!(plan.result, CallResult::Scalars | CallResult::Rows);
     let mut sql = Sql::text("WITH pgrst_source AS (");
     sql.push(source(plan));
@@ -36,8 +36,8 @@ pub fn of_call_as_value(plan: &CallPlan) -> Statements {
         count => total(&plan.read, count, None),
     });
     sql.push_text(" AS total_result_set, ");
-    // Where no body is made of the rows, counting them whole is what has PostgreSQL call the function at all: of one that
-    // is not volatile it would drop a result that is not used, and with it the error that it would have raised.
+    // If no body is built, `count(pgrst_t)` makes PostgreSQL evaluate the function. It would drop an unused result of
+    // a function that is not volatile, and with it any error that the function raises.
     let shows_nothing = plan.head || plan.result == CallResult::Void;
     sql.push_text(match (is_set, shows_nothing) {
         (true, true) => "count(pgrst_t)",
@@ -46,7 +46,11 @@ pub fn of_call_as_value(plan: &CallPlan) -> Statements {
         (false, false) => "greatest(count(*), 1)",
     });
     sql.push_text(" AS page_total, ");
-    sql.push(if plan.head { body::nothing() } else { body::of_result(plan.result, &plan.format.shape) });
+    sql.push(if plan.head {
+        body::nothing()
+    } else {
+        body::from_call_result(plan.result, &plan.format.shape)
+    });
     sql.push_text(" AS body, ");
     sql.push_text(RESPONSE_SETTINGS);
     sql.push_text(" FROM (");
@@ -56,22 +60,22 @@ pub fn of_call_as_value(plan: &CallPlan) -> Statements {
     Statements { main: main.into(), form: Form::Value, estimates: Vec::new() }
 }
 
-/// The function's rows: columns of a row type, or the value as `pgrst_scalar`.
+/// Rows of the function: the columns of a row type, or a value as `pgrst_scalar`.
 fn source(plan: &CallPlan) -> Sql {
     let call = plan.routine.sql().then(Sql::text("(")).then(arguments(&plan.arguments)).then(Sql::text(")"));
-    let given = given(&plan.arguments);
+    let argument_row = argument_row(&plan.arguments);
     match plan.result {
         CallResult::Void | CallResult::Scalar | CallResult::Scalars => {
             let sql = Sql::text("SELECT ").then(call).then(Sql::text(" AS pgrst_scalar"));
-            match given {
-                Some(given) => sql.then(Sql::text(" FROM ")).then(given),
+            match argument_row {
+                Some(argument_row) => sql.then(Sql::text(" FROM ")).then(argument_row),
                 None => sql,
             }
         }
         CallResult::Row | CallResult::Rows => {
             let sql = Sql::text("SELECT ").then(columns(&plan.returned)).then(Sql::text(" FROM "));
-            let sql = match given {
-                Some(given) => sql.then(given).then(Sql::text(", LATERAL ")),
+            let sql = match argument_row {
+                Some(argument_row) => sql.then(argument_row).then(Sql::text(", LATERAL ")),
                 None => sql,
             };
             sql.then(call).then(Sql::text(" AS pgrst_call"))
@@ -79,7 +83,7 @@ fn source(plan: &CallPlan) -> Sql {
     }
 }
 
-/// Only what is used, so that PostgreSQL can inline the function and skip the rest.
+/// Selects only the columns in use, so that PostgreSQL can inline the function and skip the rest.
 fn columns(returned: &Returned) -> Sql {
     match returned {
         Returned::Nothing => Sql::text("1"),
@@ -97,7 +101,7 @@ fn columns(returned: &Returned) -> Sql {
 }
 
 /// A JSON body as the row `pgrst_args`.
-fn given(arguments: &Arguments) -> Option<Sql> {
+fn argument_row(arguments: &Arguments) -> Option<Sql> {
     let Arguments::Json { bytes, shape, params } = arguments else { return None };
     let definitions = params.iter().map(|param| {
         Sql::ident(&param.name).then(Sql::text(" ")).then(Sql::catalog(param.wide_type.clone()))
@@ -143,7 +147,7 @@ fn arguments(arguments: &Arguments) -> Sql {
     }
 }
 
-/// The text of a `bytea`.
+/// Text representation of a `bytea`.
 fn hex(bytes: &[u8]) -> Bytes {
     let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' + half - 10 };
     let mut text = Vec::with_capacity(bytes.len() * 2 + 2);

@@ -1,4 +1,4 @@
-//! Columns and conditions.
+//! SQL for columns and conditions.
 
 use basalt_pg::sql::{Param, Sql};
 
@@ -9,16 +9,16 @@ use crate::parse::filter::{Operation, Operator, Quantifier};
 use crate::plan::{ColumnRef, Condition, EmbedForm, EmbedPlan};
 use crate::schema_cache::QualifiedName;
 
-/// A column of a row, with its path.
+/// A column of a row, with its path applied.
 pub(super) fn column(column: &ColumnRef, row: Row<'_>) -> Sql {
     let mut plain = row.sql();
     plain.push_text(".");
     plain.push_ident(&column.name);
-    stepped(plain, column, column.to_jsonb)
+    apply_path(plain, column, column.to_jsonb)
 }
 
-/// The steps of a column's path into a value.
-pub(super) fn stepped(value: Sql, column: &ColumnRef, to_jsonb: bool) -> Sql {
+/// Applies the path of a column to a value.
+pub(super) fn apply_path(value: Sql, column: &ColumnRef, to_jsonb: bool) -> Sql {
     if column.path.is_empty() {
         return value;
     }
@@ -36,12 +36,12 @@ pub(super) fn stepped(value: Sql, column: &ColumnRef, to_jsonb: bool) -> Sql {
     Sql::text("(").then(sql).then(Sql::text(")"))
 }
 
-/// All conditions of a level, `AND` between them; nothing if there are none.
+/// Renders all conditions of a level, for the caller to join.
 pub(super) fn all(conditions: &[Condition], embeds: &[EmbedPlan], row: Row<'_>, lateral: bool) -> Vec<Sql> {
     conditions.iter().map(|condition| one(condition, embeds, row, lateral)).collect()
 }
 
-/// One condition. `lateral` says whether shown embeds are joined, so that their result can be asked instead.
+/// Renders one condition. `lateral` states whether embeds with output are joined, so that their result can be tested.
 fn one(condition: &Condition, embeds: &[EmbedPlan], row: Row<'_>, lateral: bool) -> Sql {
     match condition {
         Condition::Test { column: tested, negated, operation, to_tsvector, representation } => {
@@ -63,7 +63,7 @@ fn one(condition: &Condition, embeds: &[EmbedPlan], row: Row<'_>, lateral: bool)
     }
 }
 
-/// Whether an embed has a row: its joined result if there is one, else a sub-select.
+/// Tests whether an embed has a row: through its joined result if there is one, or else with a sub-select.
 fn presence(embed: &EmbedPlan, exists: bool, row: Row<'_>, lateral: bool) -> Sql {
     let joined = lateral && embed.is_shown;
     let result = match embed.form {
@@ -88,23 +88,23 @@ fn test(
     let value = operand(operation).map_or_else(Sql::new, Sql::param);
     match operation {
         Operation::Compare { operator, quantifier, .. } => {
-            // A pattern is no value of the domain.
+            // A pattern is not a value of the domain.
             let representation = representation.filter(|_| !operator.is_pattern());
             let sql = tested.then(Sql::text(operator.as_sql()));
             match quantifier {
-                None => sql.then(read(value, representation)),
+                None => sql.then(parse_domain(value, representation)),
                 Some(quantifier) => sql
                     .then(Sql::text(match quantifier {
                         Quantifier::Any => "ANY (",
                         Quantifier::All => "ALL (",
                     }))
-                    .then(read_each(value, representation))
+                    .then(parse_each_domain(value, representation))
                     .then(Sql::text(")")),
             }
         }
         Operation::In(_) => {
             let sql = tested.then(Sql::text(Operator::Eq.as_sql()));
-            sql.then(Sql::text("ANY (")).then(read_each(value, representation)).then(Sql::text(")"))
+            sql.then(Sql::text("ANY (")).then(parse_each_domain(value, representation)).then(Sql::text(")"))
         }
         Operation::Is(constant) => tested.then(Sql::text(constant.as_sql())),
         Operation::IsDistinct(_) => tested.then(Sql::text(" IS DISTINCT FROM ")).then(value),
@@ -123,7 +123,7 @@ fn test(
     }
 }
 
-/// The value that a test binds: all of it that varies while the request's shape stays.
+/// Parameter bound by a test. It is the only part that varies between requests of one shape.
 pub(crate) fn operand(operation: &Operation) -> Option<Param> {
     Some(match operation {
         Operation::Compare { operator, value, .. } if operator.is_pattern() => {
@@ -136,16 +136,16 @@ pub(crate) fn operand(operation: &Operation) -> Option<Param> {
     })
 }
 
-/// A value through the function that reads its domain from text, if there is one.
-fn read(value: Sql, representation: Option<&QualifiedName>) -> Sql {
+/// Converts a value with the function that parses its domain from text, if there is one.
+fn parse_domain(value: Sql, representation: Option<&QualifiedName>) -> Sql {
     match representation {
         None => value,
         Some(function) => function.sql().then(Sql::text("(")).then(value).then(Sql::text("::text)")),
     }
 }
 
-/// The elements of an array's text, each read the same way.
-fn read_each(list: Sql, representation: Option<&QualifiedName>) -> Sql {
+/// Converts each element of an array given as text.
+fn parse_each_domain(list: Sql, representation: Option<&QualifiedName>) -> Sql {
     match representation {
         None => list,
         Some(function) => Sql::text("ARRAY(SELECT ")

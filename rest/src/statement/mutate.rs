@@ -1,4 +1,4 @@
-//! Writes (rest.md §3.9, §3.17).
+//! SQL for writes (rest.md §3.9, §3.17).
 
 use basalt_pg::sql::{Param, Sql};
 use bytes::Bytes;
@@ -11,18 +11,18 @@ use crate::plan::{Condition, Returned, Source, WritePlan};
 use crate::request::payload::JsonShape;
 use crate::schema_cache::QualifiedName;
 
-/// The statement of a write.
+/// Statements of a write.
 #[must_use]
-pub fn of_write(plan: &WritePlan) -> Statements {
-    if is_one_row(plan) {
-        let main = mutation(plan, Sql::text(WRITTEN));
+pub fn for_write(plan: &WritePlan) -> Statements {
+    if is_single_row_insert(plan) {
+        let main = mutation(plan, Sql::text(RETURNING_SETTINGS));
         return Statements { main: main.into(), form: Form::Written, estimates: Vec::new() };
     }
     let mut sql = Sql::text("WITH pgrst_source AS (");
     sql.push(mutation(plan, returning_list(&plan.relation, &plan.returned)));
     sql.push_text(") SELECT null::int8 AS total_result_set, count(*) AS page_total, ");
     sql.push(match plan.answer {
-        Answer::Rows => body::of_rows(&plan.format.shape),
+        Answer::Rows => body::from_rows(&plan.format.shape),
         Answer::Nothing | Answer::Location(_) => body::nothing(),
     });
     sql.push_text(" AS body, ");
@@ -48,12 +48,14 @@ pub fn of_write(plan: &WritePlan) -> Statements {
     Statements { main: main.into(), form: Form::Value, estimates: Vec::new() }
 }
 
-/// Read for the one row that is written, before AFTER triggers run: as in a statement around the INSERT, which costs a
-/// fifth more.
-const WRITTEN: &str = "current_setting('response.headers', true), current_setting('response.status', true)";
+/// Evaluated in RETURNING of a single-row insert, so before AFTER triggers run. That is also the case in a statement
+/// around the INSERT, which costs a fifth more.
+const RETURNING_SETTINGS: &str =
+    "current_setting('response.headers', true), current_setting('response.status', true)";
 
-/// Whether all that is asked for is that one row be inserted, and it will be: of no row nothing would be read.
-fn is_one_row(plan: &WritePlan) -> bool {
+/// Whether the write inserts exactly one row, whose insertion no trigger can suppress, and returns no content.
+/// Without a row, RETURNING would not yield the response settings.
+fn is_single_row_insert(plan: &WritePlan) -> bool {
     let Mutation::Insert { body, conflict: None } = &plan.mutation else { return false };
     body.values.is_some()
         && body.shape == JsonShape::Object
@@ -63,13 +65,13 @@ fn is_one_row(plan: &WritePlan) -> bool {
         && !plan.format.is_singular()
 }
 
-/// The values of the key, of one of the rows; the response uses them if there is only one.
+/// Key values of one written row; the response uses them only if there is a single row.
 fn location(answer: &Answer) -> Sql {
     let Answer::Location(columns) = answer else { return Sql::text("null::text") };
     if columns.is_empty() {
         return Sql::text("null::text");
     }
-    // The text that JSON has for each: a date as in ISO 8601, a number to its last digit.
+    // Uses the text that JSON has for each value: ISO 8601 dates, and numbers with all digits.
     let columns = columns.iter().map(|column| {
         Sql::text("json_extract_path_text(to_json(pgrst_source.")
             .then(Sql::ident(column))
@@ -87,7 +89,7 @@ fn mutation(plan: &WritePlan, returning: Sql) -> Sql {
         Mutation::Put { body, key } => put(relation, body, key),
         Mutation::Update { body, conditions } => update(relation, body, conditions),
         Mutation::Delete { conditions } => {
-            Sql::text("DELETE FROM ").then(relation.sql()).then(filtered(relation, conditions))
+            Sql::text("DELETE FROM ").then(relation.sql()).then(where_clause(relation, conditions))
         }
         Mutation::Nothing => {
             return Sql::text("SELECT ")
@@ -102,7 +104,7 @@ fn mutation(plan: &WritePlan, returning: Sql) -> Sql {
     sql
 }
 
-/// With a bare `RETURNING 1` no right to read is needed.
+/// `RETURNING 1` requires no SELECT privilege.
 fn returning_list(relation: &QualifiedName, returned: &Returned) -> Sql {
     match returned {
         Returned::Nothing => Sql::text("1"),
@@ -112,15 +114,15 @@ fn returning_list(relation: &QualifiedName, returned: &Returned) -> Sql {
             let mut list: Vec<Sql> =
                 names.iter().map(|name| relation.sql().then(Sql::text(".")).then(Sql::ident(name))).collect();
             if *row {
-                let whole = Sql::text("(").then(relation.sql()).then(Sql::text(".*)::"));
-                list.push(whole.then(relation.sql()).then(Sql::text(" AS pgrst_row")));
+                let row_value = Sql::text("(").then(relation.sql()).then(Sql::text(".*)::"));
+                list.push(row_value.then(relation.sql()).then(Sql::text(" AS pgrst_row")));
             }
             Sql::join(list, ", ")
         }
     }
 }
 
-fn filtered(relation: &QualifiedName, conditions: &[Condition]) -> Sql {
+fn where_clause(relation: &QualifiedName, conditions: &[Condition]) -> Sql {
     if conditions.is_empty() {
         return Sql::new();
     }
@@ -132,7 +134,7 @@ fn names(columns: &[BodyColumn]) -> Sql {
     Sql::join(columns.iter().map(|column| Sql::ident(&column.name)), ", ")
 }
 
-/// The body's values, domains read through their functions.
+/// Values of the body, with domains converted by their functions.
 fn values(columns: &[BodyColumn]) -> Sql {
     Sql::join(
         columns.iter().map(|column| {
@@ -146,13 +148,13 @@ fn values(columns: &[BodyColumn]) -> Sql {
     )
 }
 
-/// A function takes a hundred arguments.
-const MOST_PAIRS: usize = 50;
+/// A function accepts at most a hundred arguments, two per pair.
+const MAX_PAIRS: usize = 50;
 
 /// The body as rows `pgrst_body`.
 fn rows(body: &Body) -> Sql {
     if let Some(values) = &body.values {
-        return given(body, values);
+        return decoded_rows(body, values);
     }
     let definitions = body.columns.iter().map(|column| {
         let type_name = match &column.representation {
@@ -181,7 +183,7 @@ fn rows(body: &Body) -> Sql {
     for (index, default) in defaults.enumerate() {
         match index {
             0 => {}
-            full if full % MOST_PAIRS == 0 => sql.push_text(") || jsonb_build_object("),
+            full if full % MAX_PAIRS == 0 => sql.push_text(") || jsonb_build_object("),
             _ => sql.push_text(", "),
         }
         sql.push(default);
@@ -189,11 +191,11 @@ fn rows(body: &Body) -> Sql {
     sql.then(Sql::text(") || pgrst_payload.pgrst_element)")).then(definitions)
 }
 
-/// The values as rows `pgrst_body`.
-fn given(body: &Body, values: &[Option<Bytes>]) -> Sql {
+/// The decoded values as rows `pgrst_body`.
+fn decoded_rows(body: &Body, values: &[Option<Bytes>]) -> Sql {
     let is_object = body.shape == JsonShape::Object;
     let params = body.columns.iter().zip(values).map(|(column, value)| {
-        // The length of a numeric is part of a cast; that of a text would cut it off there.
+        // A cast applies the length of a numeric, but would silently truncate a text.
         let type_name = match column.literal_type() {
             Some("numeric") => Sql::catalog(column.type_name.to_string()),
             known => Sql::text(known.unwrap_or("text")),
@@ -216,15 +218,15 @@ fn given(body: &Body, values: &[Option<Bytes>]) -> Sql {
     }
 }
 
-/// One more row that may be inserted; always true. Counting needs no right to read, unlike `RETURNING xmax`.
+/// Counts a row that may be inserted; always true. Unlike `RETURNING xmax`, counting requires no SELECT privilege.
 const COUNT_CANDIDATE: &str = "set_config('pgrst.inserted', \
      (coalesce(nullif(current_setting('pgrst.inserted', true), '')::int8, 0) + 1)::text, true) <> '0'";
-/// One of them was there already; always true.
+/// Uncounts a row that already existed; always true.
 const UNCOUNT_UPDATED: &str = "set_config('pgrst.inserted', \
      (coalesce(nullif(current_setting('pgrst.inserted', true), '')::int8, 0) - 1)::text, true) <> '-1'";
 
-/// A join with an embed that has no rows need not look at the written ones: PostgreSQL then writes them after the answer
-/// was made, and nothing is counted yet.
+/// Whether PostgreSQL may write rows only after the body is built: an inner join with an embed without rows need not
+/// read the written ones. The count of inserted rows would then be incomplete.
 fn may_stop_early(plan: &WritePlan) -> bool {
     plan.answer == Answer::Rows && plan.read.embeds.iter().any(|embed| embed.inner)
 }
@@ -271,7 +273,7 @@ fn insert(relation: &QualifiedName, body: &Body, conflict: Option<&Conflict>) ->
     sql
 }
 
-/// `ON CONFLICT`, updating `columns`, or doing nothing if there are none.
+/// Renders `ON CONFLICT`, which updates `columns`, or does nothing if there are none.
 fn on_conflict(conflict: &Conflict, columns: &[BodyColumn]) -> Sql {
     let key = Sql::join(conflict.columns.iter().map(|column| Sql::ident(column)), ", ");
     let mut sql = Sql::text(" ON CONFLICT (").then(key).then(Sql::text(")"));
@@ -316,9 +318,9 @@ fn update(relation: &QualifiedName, body: &Body, conditions: &[Condition]) -> Sq
     let sets = body.columns.iter().map(|column| {
         Sql::ident(&column.name).then(Sql::text(" = pgrst_values.")).then(Sql::ident(&column.name))
     });
-    // Without LIMIT PostgreSQL needs no join, and reads a value's length only where it meets a row.
+    // Without LIMIT PostgreSQL needs no join, but checks the length of a value only if a row matches.
     let has_length = body.columns.iter().any(|column| column.type_name.contains('('));
-    let is_one = body.values.is_some() && body.shape == JsonShape::Object && !has_length;
+    let is_single = body.values.is_some() && body.shape == JsonShape::Object && !has_length;
     let aliased = body.columns.iter().map(|column| {
         let value = values(std::slice::from_ref(column));
         value.then(Sql::text(" AS ")).then(Sql::ident(&column.name))
@@ -331,7 +333,7 @@ fn update(relation: &QualifiedName, body: &Body, conditions: &[Condition]) -> Sq
         .then(Sql::join(aliased, ", "))
         .then(Sql::text(" FROM "))
         .then(rows(body))
-        // Of several objects the first counts: joined to each row, which one wins would be left to chance.
-        .then(Sql::text(if is_one { ") AS pgrst_values" } else { " LIMIT 1) AS pgrst_values" }))
-        .then(filtered(relation, conditions))
+        // Only the first of several objects applies; a join with all of them would pick one arbitrarily.
+        .then(Sql::text(if is_single { ") AS pgrst_values" } else { " LIMIT 1) AS pgrst_values" }))
+        .then(where_clause(relation, conditions))
 }

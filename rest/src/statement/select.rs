@@ -1,4 +1,4 @@
-//! Levels: select list, lateral joins, conditions, order, window.
+//! SQL for levels: select list, lateral joins, conditions, order, limit and offset.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use crate::plan::{ColumnRef, EmbedForm, EmbedPlan, OrderBy, Output, ReadPlan, So
 use crate::schema_cache::QualifiedName;
 use crate::schema_cache::relationships::Link;
 
-/// How columns of a row are addressed.
+/// A row of a source, for references to its columns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row<'a>(pub(super) &'a Source);
 
@@ -25,19 +25,20 @@ impl Row<'_> {
     }
 }
 
-/// A level as a SELECT. Inside an embed, `join` ties its rows to the parent's.
+/// A level as a SELECT. For an embed, `join` restricts its rows to those of the parent.
 pub(super) fn level(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>) -> Sql {
-    windowed(read, join, read.range, &[])
+    select(read, join, read.range, &[])
 }
 
-/// The root level as it reaches us, the outputs at `as_json`, which is sorted, as JSON.
+/// The root level as returned to the server. Outputs with an index in `as_json`, which is sorted, are converted to
+/// JSON.
 pub(super) fn rows(read: &ReadPlan, range: RowRange, as_json: &[usize]) -> Sql {
-    windowed(read, None, range, as_json)
+    select(read, None, range, as_json)
 }
 
-fn windowed(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>, range: RowRange, as_json: &[usize]) -> Sql {
+fn select(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>, range: RowRange, as_json: &[usize]) -> Sql {
     let row = Row(&read.source);
-    // A level that shows nothing has rows without columns: `{}`.
+    // A level without outputs has rows without columns, `{}`.
     let mut sql = Sql::text("SELECT");
     if !read.outputs.is_empty() {
         sql.push_text(" ");
@@ -50,8 +51,8 @@ fn windowed(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>, range: RowRang
     for (index, embed) in read.embeds.iter().enumerate() {
         if embed.is_shown {
             sql.push(lateral(embed, row));
-        } else if !is_judged_by_conditions(embed, index, read) {
-            sql.push(judged(embed, row));
+        } else if !is_checked_by_conditions(embed, index, read) {
+            sql.push(validation_join(embed, row));
         }
     }
     sql.push(restrictions(read, join, true));
@@ -59,20 +60,21 @@ fn windowed(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>, range: RowRang
         sql.push(group_by(&read.outputs, row));
     }
     sql.push(order_by(&read.order, read, row));
-    sql.push(window(range));
+    sql.push(limit_offset(range));
     sql
 }
 
-/// WHERE holds everything of an embed that shows nothing: whether it has rows is asked there, and they have neither an
-/// order nor embeds, which [`exists`] leaves out.
-fn is_judged_by_conditions(embed: &EmbedPlan, index: usize, read: &ReadPlan) -> bool {
-    let is_asked = embed.inner || read.conditions.iter().any(|condition| condition.asks_for(index));
-    is_asked && embed.read.order.is_empty() && embed.read.embeds.is_empty()
+/// Whether the WHERE clause refers to everything in an embed without output. It tests for rows, but [`exists`] omits
+/// order and nested embeds, so there must be none.
+fn is_checked_by_conditions(embed: &EmbedPlan, index: usize, read: &ReadPlan) -> bool {
+    let is_needed = embed.inner || read.conditions.iter().any(|condition| condition.tests_embed(index));
+    is_needed && embed.read.order.is_empty() && embed.read.embeds.is_empty()
 }
 
-/// An embed without output or effect. What it names must exist and fit its type all the same; PostgreSQL finds that out
-/// when it takes the statement in, and then drops the join, which changes no row: there is one at most, or just the count.
-fn judged(embed: &EmbedPlan, parent: Row<'_>) -> Sql {
+/// An embed without output or effect. PostgreSQL must still check that its columns exist and have suitable types,
+/// which it does when it analyses the statement. It then removes the join, which changes no row, because it yields at
+/// most one row or just a count.
+fn validation_join(embed: &EmbedPlan, parent: Row<'_>) -> Sql {
     let rows = level(&embed.read, Some((embed, parent)));
     let name = || Sql::ident(&embed.lateral);
     let body = match embed.form {
@@ -88,7 +90,8 @@ fn judged(embed: &EmbedPlan, parent: Row<'_>) -> Sql {
         .then(Sql::text(" ON TRUE"))
 }
 
-/// The relations of a level and of the embeds below it. What a function gives is planned by what it says of itself.
+/// Collects the relations of a level and of its embeds. Functions are left out: PostgreSQL estimates their rows from
+/// their own declarations.
 pub(super) fn relations<'a>(read: &'a ReadPlan, found: &mut Vec<&'a QualifiedName>) {
     match &read.source {
         Source::Relation(name) | Source::Aliased { relation: name, .. } => found.push(name),
@@ -102,20 +105,20 @@ pub(super) fn relations<'a>(read: &'a ReadPlan, found: &mut Vec<&'a QualifiedNam
     }
 }
 
-/// The rows of a level without window, order and groups, for counting.
+/// Rows of a level without limit, offset, order and groups, for counting.
 pub(crate) fn countable(read: &ReadPlan) -> Sql {
     Sql::text("SELECT 1").then(from(read, None)).then(restrictions(read, None, false))
 }
 
-/// Whether an embed has a row.
+/// Tests whether an embed has a row.
 pub(super) fn exists(embed: &EmbedPlan, parent: Row<'_>) -> Sql {
     let join = Some((embed, parent));
     let mut sql = Sql::text("EXISTS (SELECT 1");
     sql.push(from(&embed.read, join));
     sql.push(restrictions(&embed.read, join, false));
-    // A window of rows from the first on has a row whenever there is one; without it PostgreSQL can make a semi-join.
+    // A limit without offset does not affect existence; without either PostgreSQL can plan a semi-join.
     if embed.read.range.offset > 0 || embed.read.range.limit == Some(0) {
-        sql.push(window(embed.read.range));
+        sql.push(limit_offset(embed.read.range));
     }
     sql.push_text(")");
     sql
@@ -167,18 +170,18 @@ fn dotted(row: Sql, column: &str) -> Sql {
     row.then(Sql::text(".")).then(Sql::ident(column))
 }
 
-/// WHERE: the join to the parent, the conditions, and inner embeds that are not joined.
+/// WHERE clause: the join with the parent, the conditions, and inner embeds that are not joined.
 fn restrictions(read: &ReadPlan, join: Option<(&EmbedPlan, Row<'_>)>, lateral: bool) -> Sql {
     let row = Row(&read.source);
-    let mut all = join.map_or_else(Vec::new, |(embed, parent)| ties(embed, row, parent));
+    let mut all = join.map_or_else(Vec::new, |(embed, parent)| join_conditions(embed, row, parent));
     all.extend(condition::all(&read.conditions, &read.embeds, row, lateral));
     let tested = read.embeds.iter().filter(|embed| embed.inner && !(lateral && embed.is_shown));
     all.extend(tested.map(|embed| exists(embed, row)));
     if all.is_empty() { Sql::new() } else { Sql::text(" WHERE ").then(Sql::join(all, " AND ")) }
 }
 
-/// The embed's rows belong to the parent's.
-fn ties(embed: &EmbedPlan, row: Row<'_>, parent: Row<'_>) -> Vec<Sql> {
+/// Conditions that restrict the embed's rows to those of the parent.
+fn join_conditions(embed: &EmbedPlan, row: Row<'_>, parent: Row<'_>) -> Vec<Sql> {
     let equal = |left: Sql, right: Sql| left.then(Sql::text(" = ")).then(right);
     match &embed.link {
         Link::ManyToOne(keys) | Link::OneToMany(keys) | Link::OneToOne { keys, .. } => keys
@@ -196,7 +199,7 @@ fn ties(embed: &EmbedPlan, row: Row<'_>, parent: Row<'_>) -> Vec<Sql> {
                 })
                 .collect()
         }
-        // The function takes the parent's row itself.
+        // The function takes the parent row as its argument.
         Link::Computed { .. } => Vec::new(),
     }
 }
@@ -298,7 +301,7 @@ fn output(output: &Output, read: &ReadPlan, row: Row<'_>, as_json: bool) -> Sql 
     sql
 }
 
-/// The grammar lets only letters, digits, `_`, blanks and `$` into a type's name: it cannot be more than a name.
+/// The grammar permits only letters, digits, `_`, blanks and `$` in a type name, so it cannot contain other SQL.
 fn cast_to(value: Sql, type_name: &str) -> Sql {
     Sql::text("CAST(")
         .then(value)
@@ -317,8 +320,8 @@ fn aggregate(function: Aggregate) -> Sql {
     })
 }
 
-/// By position: repeating an expression with parameters would make it another expression. A domain that is shown as
-/// JSON is grouped by its value: JSON cannot be compared.
+/// Groups by position, because a repeated expression with parameters would be a different expression. A domain
+/// represented as JSON is grouped by its column, because JSON cannot be compared.
 fn group_by(outputs: &[Output], row: Row<'_>) -> Sql {
     let grouped = outputs.iter().enumerate().filter(|(_, output)| output.aggregate.is_none());
     let terms: Vec<Sql> = grouped
@@ -337,14 +340,15 @@ fn order_by(order: &[OrderBy], read: &ReadPlan, row: Row<'_>) -> Sql {
     if order.is_empty() {
         return Sql::new();
     }
-    // By embed: a list may have thousands of terms, and so may what an embed shows.
-    let mut shown: BTreeMap<usize, HashMap<&str, Shown>> = BTreeMap::new();
+    // Cached per embed: an order may have thousands of terms, and an embed thousands of outputs.
+    let mut outputs_by_embed: BTreeMap<usize, HashMap<&str, OutputValue>> = BTreeMap::new();
     let terms = order.iter().map(|term| {
         let embed = term.embed.and_then(|index| Some((index, read.embeds.get(index)?)));
         let mut sql = match embed {
             Some((index, embed)) => {
-                let shown = shown.entry(index).or_insert_with(|| shown_values(read, index, embed));
-                related(embed, shown, &term.column, row)
+                let outputs =
+                    outputs_by_embed.entry(index).or_insert_with(|| output_values(read, index, embed));
+                related(embed, outputs, &term.column, row)
             }
             None => condition::column(&term.column, row),
         };
@@ -359,15 +363,19 @@ fn order_by(order: &[OrderBy], read: &ReadPlan, row: Row<'_>) -> Sql {
     Sql::text(" ORDER BY ").then(Sql::join(terms, ", "))
 }
 
-/// A value that a joined embed shows.
-struct Shown {
+/// A value in the output of a joined embed.
+struct OutputValue {
     sql: Sql,
-    /// It is a column as it is.
+    /// Whether it is an unmodified column.
     is_plain: bool,
 }
 
-/// What a joined embed shows, by the keys under which it does: a spread shows it in the parent.
-fn shown_values<'a>(read: &'a ReadPlan, index: usize, embed: &'a EmbedPlan) -> HashMap<&'a str, Shown> {
+/// The output of a joined embed by key; the output of a spread is in the parent.
+fn output_values<'a>(
+    read: &'a ReadPlan,
+    index: usize,
+    embed: &'a EmbedPlan,
+) -> HashMap<&'a str, OutputValue> {
     let is_lifted = |output: &&Output| matches!(output.value, Value::Lifted { embed, .. } if embed == index);
     match embed.form {
         _ if !embed.is_shown => HashMap::new(),
@@ -377,11 +385,11 @@ fn shown_values<'a>(read: &'a ReadPlan, index: usize, embed: &'a EmbedPlan) -> H
             .filter(is_lifted)
             .filter_map(|output| {
                 let sql = value(output, read, Row(&read.source));
-                Some((output.key()?, Shown { sql, is_plain: false }))
+                Some((output.key()?, OutputValue { sql, is_plain: false }))
             })
             .collect(),
         EmbedForm::Object | EmbedForm::Array => {
-            // A domain that is shown as JSON cannot be compared; its column can.
+            // A domain represented as JSON cannot be compared; its column can.
             let is_json =
                 |value: &Value| matches!(value, Value::Column { cast: None, representation: Some(_), .. });
             let outputs = embed.read.outputs.iter().filter(|output| !is_json(&output.value));
@@ -389,28 +397,33 @@ fn shown_values<'a>(read: &'a ReadPlan, index: usize, embed: &'a EmbedPlan) -> H
                 .filter_map(|output| {
                     let key = output.key()?;
                     let sql = dotted(Sql::ident(&embed.lateral), key);
-                    Some((key, Shown { sql, is_plain: output.is_plain() }))
+                    Some((key, OutputValue { sql, is_plain: output.is_plain() }))
                 })
                 .collect()
         }
     }
 }
 
-/// What a related order names: a key of the embed's output, else one of its columns, by a sub-select.
-fn related(embed: &EmbedPlan, shown: &HashMap<&str, Shown>, column: &ColumnRef, parent: Row<'_>) -> Sql {
-    if let Some(Shown { sql, is_plain }) = shown.get(column.name.as_str()) {
-        return condition::stepped(sql.clone(), column, column.to_jsonb || !is_plain);
+/// Sort expression of a related order: an output of the embed by key, or else a column from a sub-select.
+fn related(
+    embed: &EmbedPlan,
+    outputs: &HashMap<&str, OutputValue>,
+    column: &ColumnRef,
+    parent: Row<'_>,
+) -> Sql {
+    if let Some(OutputValue { sql, is_plain }) = outputs.get(column.name.as_str()) {
+        return condition::apply_path(sql.clone(), column, column.to_jsonb || !is_plain);
     }
     let join = Some((embed, parent));
     Sql::text("(SELECT ")
         .then(condition::column(column, Row(&embed.read.source)))
         .then(from(&embed.read, join))
         .then(restrictions(&embed.read, join, false))
-        .then(window(embed.read.range))
+        .then(limit_offset(embed.read.range))
         .then(Sql::text(")"))
 }
 
-fn window(range: RowRange) -> Sql {
+fn limit_offset(range: RowRange) -> Sql {
     let mut sql = Sql::new();
     if let Some(limit) = range.limit {
         sql.push_text(" LIMIT ");

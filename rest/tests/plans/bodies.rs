@@ -1,11 +1,12 @@
-//! Bodies, preferences and answers of writes and calls, besides those of `writes` and `calls` (rest.md §3.9, §3.10).
+//! Request bodies, preferences and responses of writes and calls, as far as `writes` and `calls` do not cover them
+//! (rest.md §3.9, §3.10).
 
 use insta::assert_snapshot;
 
 use super::sql;
 
 #[test]
-fn csv() {
+fn csv_body() {
     assert_snapshot!(sql("POST /clients\nContent-Type: text/csv\n\nid,name\n1,\"a,b\"\nNULL,\n"), @r#"
     WITH pgrst_source AS (INSERT INTO "public"."clients"("id", "name") SELECT pgrst_body."id", pgrst_body."name"
     FROM json_to_recordset($1) AS pgrst_body("id" integer, "name" text)
@@ -17,7 +18,7 @@ fn csv() {
 }
 
 #[test]
-fn a_form() {
+fn form_body() {
     assert_snapshot!(sql("POST /clients\nContent-Type: application/x-www-form-urlencoded\n\nid=1&name=a+b"), @r#"
     WITH pgrst_source AS (INSERT INTO "public"."clients"("id", "name") SELECT pgrst_body."id", pgrst_body."name"
     FROM json_to_record($1) AS pgrst_body("id" integer, "name" text)
@@ -29,7 +30,7 @@ fn a_form() {
 }
 
 #[test]
-fn nothing() {
+fn bodies_without_rows() {
     assert_snapshot!(sql("POST /clients\n\n[]"), @r#"
     WITH pgrst_source AS (INSERT INTO "public"."clients" SELECT
     FROM json_array_elements($1)
@@ -48,7 +49,7 @@ fn nothing() {
 }
 
 #[test]
-fn keys_that_columns_do_not_name_are_left() {
+fn keys_not_in_columns_are_ignored() {
     assert_snapshot!(sql("POST /clients?columns=id\n\n{\"id\":1,\"name\":\"x\",\"odd\":2}"), @r#"
     INSERT INTO "public"."clients"("id") SELECT pgrst_body."id"
     FROM (SELECT $1::integer AS "id") AS pgrst_body
@@ -58,7 +59,7 @@ fn keys_that_columns_do_not_name_are_left() {
 }
 
 #[test]
-fn an_answer_of_headers() {
+fn headers_only_returns_key() {
     assert_snapshot!(sql("POST /tasks_users\nPrefer: return=headers-only\n\n{\"task_id\":1,\"user_id\":2}"), @r#"
     WITH pgrst_source AS (INSERT INTO "public"."tasks_users"("task_id", "user_id") SELECT pgrst_body."task_id", pgrst_body."user_id"
     FROM (SELECT $1::integer AS "task_id", $2::integer AS "user_id") AS pgrst_body
@@ -72,7 +73,7 @@ fn an_answer_of_headers() {
 }
 
 #[test]
-fn an_upsert_by_primary_key_with_its_rows() {
+fn upsert_by_primary_key_returns_rows() {
     assert_snapshot!(sql("POST /clients?select=name\nPrefer: resolution=merge-duplicates, return=representation, missing=default\n\n[{\"id\":1,\"name\":\"x\"}]"), @r#"
     WITH pgrst_source AS (INSERT INTO "public"."clients"("id", "name") SELECT pgrst_body."id", pgrst_body."name"
     FROM jsonb_array_elements($1) AS pgrst_payload(pgrst_element), LATERAL jsonb_to_record(jsonb_build_object() || pgrst_payload.pgrst_element) AS pgrst_body("id" integer, "name" text)
@@ -87,7 +88,7 @@ fn an_upsert_by_primary_key_with_its_rows() {
 }
 
 #[test]
-fn an_upsert_without_any_key_is_an_insert() {
+fn upsert_without_key_is_plain_insert() {
     assert_snapshot!(sql("POST /keyless\nPrefer: resolution=merge-duplicates\n\n{\"a\":1}"), @r#"
     INSERT INTO "public"."keyless"("a") SELECT pgrst_body."a"
     FROM (SELECT $1::integer AS "a") AS pgrst_body
@@ -97,7 +98,7 @@ fn an_upsert_without_any_key_is_an_insert() {
 }
 
 #[test]
-fn an_update_with_defaults() {
+fn update_with_defaults() {
     assert_snapshot!(sql("PATCH /tasks?id=eq.1&columns=done,name\nPrefer: missing=default\n\n{\"name\":\"x\"}"), @r#"
     WITH pgrst_source AS (UPDATE "public"."tasks" SET "done" = pgrst_values."done", "name" = pgrst_values."name"
     FROM (SELECT pgrst_body."done" AS "done", pgrst_body."name" AS "name"
@@ -112,7 +113,7 @@ fn an_update_with_defaults() {
 }
 
 #[test]
-fn an_update_by_many_objects_takes_one() {
+fn update_uses_first_of_several_objects() {
     assert_snapshot!(sql("PATCH /tasks?id=eq.1\n\n[{\"name\":\"x\"},{\"name\":\"y\"}]"), @r#"
     WITH pgrst_source AS (UPDATE "public"."tasks" SET "name" = pgrst_values."name"
     FROM (SELECT pgrst_body."name" AS "name"
@@ -127,7 +128,7 @@ fn an_update_by_many_objects_takes_one() {
 }
 
 #[test]
-fn filters_of_every_kind_choose_rows() {
+fn all_kinds_of_filters_apply_to_writes() {
     assert_snapshot!(sql("DELETE /projects?meta->>a=eq.x&or=(id.eq.1,tags.cs.{a})&select=id,clients(name),tasks(id)&tasks.limit=1&order=name.desc\nPrefer: return=representation, count=exact"), @r#"
     WITH pgrst_source AS (DELETE
     FROM "public"."projects"
@@ -151,7 +152,7 @@ fn filters_of_every_kind_choose_rows() {
 }
 
 #[test]
-fn a_put_with_its_row_and_a_key_of_two() {
+fn put_with_composite_key_returns_row() {
     assert_snapshot!(sql("PUT /tasks_users?task_id=eq.1&user_id=eq.2\nPrefer: return=representation\n\n[{\"task_id\":1,\"user_id\":2}]"), @r#"
     WITH pgrst_source AS (INSERT INTO "public"."tasks_users"("task_id", "user_id") SELECT pgrst_body."task_id", pgrst_body."user_id"
     FROM json_to_recordset($1) AS pgrst_body("task_id" integer, "user_id" integer)
@@ -168,7 +169,7 @@ fn a_put_with_its_row_and_a_key_of_two() {
 }
 
 #[test]
-fn void() {
+fn void_result() {
     assert_snapshot!(sql("POST /rpc/forget\n\n{}"), @r#"
     WITH pgrst_source AS (SELECT "public"."forget"() AS pgrst_scalar) SELECT null::int8 AS total_result_set, greatest(count(pgrst_t), 1) AS page_total, null::text AS body, RESPONSE_SETTINGS
     FROM (SELECT pgrst_source.*
@@ -178,7 +179,7 @@ fn void() {
 }
 
 #[test]
-fn columns_name_arguments() {
+fn columns_select_arguments() {
     assert_snapshot!(sql("POST /rpc/add?columns=a,b\n\n{\"a\":1,\"b\":2,\"c\":3}"), @r#"
     WITH pgrst_source AS (SELECT "public"."add"("a" := pgrst_args."a", "b" := pgrst_args."b") AS pgrst_scalar
     FROM json_to_record($1) AS pgrst_args("a" integer, "b" integer)) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
@@ -190,7 +191,7 @@ fn columns_name_arguments() {
 }
 
 #[test]
-fn a_form_of_arguments() {
+fn form_of_arguments() {
     assert_snapshot!(sql("POST /rpc/add\nContent-Type: application/x-www-form-urlencoded\n\na=1&b=2&b=3"), @r#"
     WITH pgrst_source AS (SELECT "public"."add"("a" := $1::integer, "b" := $2::integer) AS pgrst_scalar) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
     FROM (SELECT pgrst_source.*
@@ -202,7 +203,7 @@ fn a_form_of_arguments() {
 }
 
 #[test]
-fn a_head_counts() {
+fn head_counts_rows() {
     assert_snapshot!(sql("HEAD /rpc/projects_below?below=3\nPrefer: count=exact"), @r#"
     WITH pgrst_source AS (SELECT pgrst_call.*
     FROM "public"."projects_below"("below" := $1::integer) AS pgrst_call) SELECT CASE WHEN count(*) < $2::int8 THEN $3::int8 + count(*) ELSE (SELECT count(*)
@@ -218,7 +219,7 @@ fn a_head_counts() {
 }
 
 #[test]
-fn a_call_filtered_sorted_and_embedded() {
+fn call_with_filter_order_and_embed() {
     assert_snapshot!(sql("POST /rpc/projects_below?select=id,upper_name,tasks!inner(id),latest_task(name)&tasks.done=is.true&or=(id.eq.1,name.eq.x)&order=name,id&limit=2&offset=1\n\n{\"below\":3}"), @r#"
     WITH pgrst_source AS (SELECT pgrst_call."id", pgrst_call."upper_name", pgrst_call."name", pgrst_call AS pgrst_row
     FROM json_to_record($1) AS pgrst_args("below" integer), LATERAL "public"."projects_below"("below" := pgrst_args."below") AS pgrst_call) SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS
@@ -242,7 +243,7 @@ fn a_call_filtered_sorted_and_embedded() {
 }
 
 #[test]
-fn domains_are_read_their_own_way() {
+fn domains_are_parsed_by_representation() {
     assert_snapshot!(sql("POST /paints?select=shade\nPrefer: return=representation\n\n[{\"id\":1,\"shade\":\"red\"}]"), @r#"
     WITH pgrst_source AS (INSERT INTO "public"."paints"("id", "shade") SELECT pgrst_body."id", "public"."color_from_json"(pgrst_body."shade")
     FROM json_to_recordset($1) AS pgrst_body("id" integer, "shade" json)
@@ -265,7 +266,7 @@ fn domains_are_read_their_own_way() {
 }
 
 #[test]
-fn a_body_that_is_the_argument() {
+fn body_as_single_argument() {
     assert_snapshot!(sql("POST /rpc/parse\n\n[1,2]"), @r#"
     WITH pgrst_source AS (SELECT "public"."parse"($1::json) AS pgrst_scalar) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
     FROM (SELECT pgrst_source.*
@@ -290,7 +291,7 @@ fn a_body_that_is_the_argument() {
 }
 
 #[test]
-fn results_of_every_shape() {
+fn every_shape_of_result() {
     assert_snapshot!(sql("GET /rpc/numbers"), @r#"
     WITH pgrst_source AS (SELECT "public"."numbers"() AS pgrst_scalar) SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t.pgrst_scalar), '[]') AS body, RESPONSE_SETTINGS
     FROM (SELECT pgrst_source.*

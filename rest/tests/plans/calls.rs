@@ -1,11 +1,11 @@
-//! `/rpc/…`
+//! Function calls.
 
 use insta::assert_snapshot;
 
 use super::sql;
 
 #[test]
-fn named_arguments_of_a_body() {
+fn named_arguments_in_body() {
     assert_snapshot!(sql("POST /rpc/add\n\n{\"a\":1,\"b\":2}"), @r#"
     WITH pgrst_source AS (SELECT "public"."add"("a" := pgrst_args."a", "b" := pgrst_args."b") AS pgrst_scalar
     FROM json_to_record($1) AS pgrst_args("a" integer, "b" integer)) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
@@ -17,7 +17,7 @@ fn named_arguments_of_a_body() {
 }
 
 #[test]
-fn the_first_object_of_an_array_counts() {
+fn first_object_of_array_applies() {
     assert_snapshot!(sql("POST /rpc/add\n\n[{\"a\":1,\"b\":2}]"), @r#"
     WITH pgrst_source AS (SELECT "public"."add"("a" := pgrst_args."a", "b" := pgrst_args."b") AS pgrst_scalar
     FROM (SELECT *
@@ -30,7 +30,7 @@ fn the_first_object_of_an_array_counts() {
 }
 
 #[test]
-fn literals_of_a_query_string() {
+fn literals_in_query_string() {
     assert_snapshot!(sql("GET /rpc/add?a=1&b=2"), @r#"
     WITH pgrst_source AS (SELECT "public"."add"("a" := $1::integer, "b" := $2::integer) AS pgrst_scalar) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
     FROM (SELECT pgrst_source.*
@@ -42,7 +42,7 @@ fn literals_of_a_query_string() {
 }
 
 #[test]
-fn defaults_are_left_out() {
+fn defaulted_arguments_are_omitted() {
     assert_snapshot!(sql("POST /rpc/hello\n\n{}"), @r#"
     WITH pgrst_source AS (SELECT "public"."hello"() AS pgrst_scalar) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
     FROM (SELECT pgrst_source.*
@@ -79,7 +79,7 @@ fn rows_are_read_like_a_relation() {
 }
 
 #[test]
-fn a_raw_body_goes_to_the_unnamed_parameter() {
+fn raw_body_is_passed_to_unnamed_parameter() {
     assert_snapshot!(sql("POST /rpc/digest\nContent-Type: application/octet-stream\n\nabc"), @r#"
     WITH pgrst_source AS (SELECT "public"."digest"($1::bytea) AS pgrst_scalar) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
     FROM (SELECT pgrst_source.*
@@ -90,13 +90,13 @@ fn a_raw_body_goes_to_the_unnamed_parameter() {
 }
 
 #[test]
-fn a_raw_body_may_be_for_a_function_that_needs_nothing() {
+fn raw_body_is_ignored_if_all_parameters_are_optional() {
     let sql = sql("POST /rpc/hello\nContent-Type: text/plain\n\nabc");
     assert!(sql.contains("\"public\".\"hello\"() AS pgrst_scalar"), "{sql}");
 }
 
 #[test]
-fn a_variadic_parameter_collects() {
+fn variadic_parameter_collects_values() {
     assert_snapshot!(sql("GET /rpc/concat_all?rest=a&rest=b"), @r#"
     WITH pgrst_source AS (SELECT "public"."concat_all"(VARIADIC "rest" := $1::text[]) AS pgrst_scalar) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce(string_agg(to_json(pgrst_t.pgrst_scalar)::text, ','), 'null') AS body, RESPONSE_SETTINGS
     FROM (SELECT pgrst_source.*
@@ -115,8 +115,8 @@ fn a_variadic_parameter_collects() {
 }
 
 #[test]
-fn a_function_is_called_even_where_its_result_is_not_shown() {
-    // `count(*)` would let PostgreSQL leave out the call of a stable function.
+fn function_is_called_even_without_body() {
+    // With `count(*)` PostgreSQL could skip the call of a stable function.
     let void = sql("POST /rpc/forget\n\n{}");
     assert!(void.contains("greatest(count(pgrst_t), 1) AS page_total, null::text AS body"), "{void}");
     let head = sql("HEAD /rpc/hello");
@@ -126,7 +126,7 @@ fn a_function_is_called_even_where_its_result_is_not_shown() {
 }
 
 #[test]
-fn the_empty_key_means_an_unnamed_parameter() {
+fn empty_key_denotes_unnamed_parameter() {
     for (function, parameter) in [("parse", "json"), ("shout", "text"), ("shred", "xml"), ("digest", "bytea")]
     {
         let request = format!("POST /rpc/{function}\n\n{{\"\":\"x\"}}");

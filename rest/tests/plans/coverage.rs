@@ -1,6 +1,6 @@
-//! Every construct of rest.md §3.2–§3.12 stands in some snapshot: the list, and a test that looks.
+//! Checks that every construct of rest.md §3.2–§3.12 occurs in a snapshot.
 
-/// By section, and as the request writes it.
+/// Constructs by section, as written in a request.
 const CONSTRUCTS: &[(&str, &[&str])] = &[
     (
         "3.3 select",
@@ -182,7 +182,7 @@ fn every_construct_has_a_snapshot() {
     let mut requests = String::new();
     for file in ["bodies", "calls", "embeds", "filters", "media", "reads", "selects", "writes"] {
         let text = std::fs::read_to_string(dir.join(file).with_extension("rs")).unwrap();
-        // Requests are what `sql("…` begins; snapshots must not count.
+        // Requests follow `sql("`; text inside snapshots does not count.
         for line in text.lines().filter(|line| line.contains("sql(\"")) {
             requests.push_str(line.split(", @").next().unwrap_or_default());
             requests.push('\n');

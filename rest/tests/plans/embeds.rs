@@ -1,11 +1,11 @@
-//! Every kind of relationship, how one is chosen, and what may stand inside an embed (rest.md §3.7).
+//! Every kind of relationship, how an embed selects one, and what an embed may contain (rest.md §3.7).
 
 use insta::assert_snapshot;
 
 use super::sql;
 
 #[test]
-fn many_to_one_by_each_name() {
+fn many_to_one_by_every_name() {
     assert_snapshot!(sql("GET /tasks?select=projects(id)"), @r#"
     SELECT row_to_json("tasks_projects_1".*)::jsonb AS "projects"
     FROM "public"."tasks"
@@ -55,7 +55,7 @@ fn one_to_many() {
 }
 
 #[test]
-fn one_to_one_from_the_other_side() {
+fn one_to_one_from_referenced_side() {
     assert_snapshot!(sql("GET /profiles?select=bio,users(name)"), @r#"
     SELECT "public"."profiles"."bio", row_to_json("profiles_users_1".*)::jsonb AS "users"
     FROM "public"."profiles"
@@ -67,7 +67,7 @@ fn one_to_one_from_the_other_side() {
 }
 
 #[test]
-fn many_to_many_by_its_junction() {
+fn many_to_many_through_junction() {
     assert_snapshot!(sql("GET /users?select=tasks!tasks_users(name)"), @r#"
     SELECT coalesce("users_tasks_1"."users_tasks_1", '[]') AS "tasks"
     FROM "public"."users"
@@ -82,7 +82,7 @@ fn many_to_many_by_its_junction() {
 }
 
 #[test]
-fn to_itself_by_column_and_by_table() {
+fn self_reference_by_column_and_by_table() {
     assert_snapshot!(sql("GET /tasks?select=id,parent:parent_id(name),children:tasks(id)"), @r#"
     SELECT "public"."tasks"."id", row_to_json("tasks_parent_1".*)::jsonb AS "parent", coalesce("tasks_children_2"."tasks_children_2", '[]') AS "children"
     FROM "public"."tasks"
@@ -109,7 +109,7 @@ fn to_itself_by_column_and_by_table() {
 }
 
 #[test]
-fn one_of_two_by_hint() {
+fn hint_selects_relationship() {
     assert_snapshot!(sql("GET /orders?select=id,billing:addresses!billing_fk(street),shipping:addresses!shipping_id(street)&billing.street=eq.x"), @r#"
     SELECT "public"."orders"."id", row_to_json("orders_billing_1".*)::jsonb AS "billing", row_to_json("orders_shipping_2".*)::jsonb AS "shipping"
     FROM "public"."orders"
@@ -125,7 +125,7 @@ fn one_of_two_by_hint() {
 }
 
 #[test]
-fn the_other_way_round_by_hint() {
+fn hint_selects_direction_of_self_reference() {
     assert_snapshot!(sql("GET /addresses?select=street,orders!shipping_fk(id)"), @r#"
     SELECT "public"."addresses"."street", coalesce("addresses_orders_1"."addresses_orders_1", '[]') AS "orders"
     FROM "public"."addresses"
@@ -139,7 +139,7 @@ fn the_other_way_round_by_hint() {
 }
 
 #[test]
-fn joins() {
+fn join_types() {
     assert_snapshot!(sql("GET /projects?select=id,clients!left(name),tasks!inner(id)"), @r#"
     SELECT "public"."projects"."id", row_to_json("projects_clients_1".*)::jsonb AS "clients", coalesce("projects_tasks_2"."projects_tasks_2", '[]') AS "tasks"
     FROM "public"."projects"
@@ -180,7 +180,7 @@ fn joins() {
 }
 
 #[test]
-fn filters_orders_and_windows_inside() {
+fn filters_orders_and_ranges_inside_embed() {
     assert_snapshot!(sql("GET /clients?select=id,projects(id,tasks(id))&projects.name=eq.x&projects.order=id.desc&projects.limit=2&projects.offset=1&projects.tasks.order=name&projects.tasks.limit=1"), @r#"
     SELECT "public"."clients"."id", coalesce("clients_projects_1"."clients_projects_1", '[]') AS "projects"
     FROM "public"."clients"
@@ -212,7 +212,7 @@ fn filters_orders_and_windows_inside() {
 }
 
 #[test]
-fn an_alias_names_it() {
+fn alias_names_embed() {
     assert_snapshot!(sql("GET /projects?select=id,jobs:tasks(id)&jobs.done=is.true&jobs.order=id&jobs=not.is.null"), @r#"
     SELECT "public"."projects"."id", coalesce("projects_jobs_1"."projects_jobs_1", '[]') AS "jobs"
     FROM "public"."projects"
@@ -289,7 +289,7 @@ fn empty_embeds() {
 }
 
 #[test]
-fn sorted_by_another() {
+fn related_order() {
     assert_snapshot!(sql("GET /projects?select=id,c:clients(name)&order=c(name).desc.nullslast,id"), @r#"
     SELECT "public"."projects"."id", row_to_json("projects_c_1".*)::jsonb AS "c"
     FROM "public"."projects"
@@ -310,7 +310,7 @@ fn sorted_by_another() {
     "#);
 }
 
-/// The terms of the order of the root level.
+/// The ORDER BY terms of the root level.
 fn order(request: &str) -> String {
     let sql = sql(request);
     let order = sql.split("ORDER BY ").nth(1).unwrap();
@@ -318,7 +318,7 @@ fn order(request: &str) -> String {
 }
 
 #[test]
-fn a_related_order_means_what_the_embed_shows_and_then_its_columns() {
+fn related_order_prefers_outputs_over_columns() {
     let of_client = |order: &str| format!(r#""projects_clients_1"."{order}""#);
     assert_eq!(order("GET /projects?select=clients(name:id)&order=clients(name)"), of_client("name"));
     assert_eq!(order("GET /projects?select=clients(id::text)&order=clients(id)"), of_client("id"));
@@ -352,7 +352,7 @@ fn a_related_order_means_what_the_embed_shows_and_then_its_columns() {
 }
 
 #[test]
-fn computed() {
+fn computed_relationship() {
     assert_snapshot!(sql("GET /projects?select=id,latest_task!inner(name,users(name))&latest_task.done=is.true"), @r#"
     SELECT "public"."projects"."id", row_to_json("projects_latest_task_1".*)::jsonb AS "latest_task"
     FROM "public"."projects"
@@ -370,7 +370,7 @@ fn computed() {
 }
 
 #[test]
-fn views_stand_in_for_their_tables() {
+fn views_inherit_relationships_of_tables() {
     assert_snapshot!(sql("GET /project_cards?select=title,clients(name),tasks(id)"), @r#"
     SELECT "public"."project_cards"."title", row_to_json("project_cards_clients_1".*)::jsonb AS "clients", coalesce("project_cards_tasks_2"."project_cards_tasks_2", '[]') AS "tasks"
     FROM "public"."project_cards"

@@ -1,4 +1,4 @@
-//! Refusals that need no database, to the letter.
+//! Exact texts of errors that need no database.
 
 use basalt_rest::config::RestConfig;
 use insta::assert_snapshot;
@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use super::{refusal, refusal_with};
 
 #[test]
-fn names_that_are_unknown_come_with_a_suggestion() {
+fn unknown_names_get_suggestions() {
     assert_snapshot!(refusal("GET /project"), @"
     404 PGRST205 Could not find the table 'public.project' in the schema cache
     hint: Perhaps you meant the table 'public.projects'
@@ -42,7 +42,7 @@ fn names_that_are_unknown_come_with_a_suggestion() {
 }
 
 #[test]
-fn ambiguity_lists_the_choices() {
+fn ambiguous_embed_lists_candidates() {
     assert_snapshot!(refusal("GET /orders?select=addresses(*)"), @r#"
     300 PGRST201 Could not embed because more than one relationship was found for 'orders' and 'addresses'
     details: [{"cardinality":"many-to-one","embedding":"orders with addresses","relationship":"billing_fk using orders(billing_id) and addresses(id)"},{"cardinality":"many-to-one","embedding":"orders with addresses","relationship":"shipping_fk using orders(shipping_id) and addresses(id)"}]
@@ -55,7 +55,7 @@ fn ambiguity_lists_the_choices() {
 }
 
 #[test]
-fn candidates_are_told_in_the_order_of_their_parameters() {
+fn candidates_are_ordered_by_parameters() {
     assert_snapshot!(refusal("POST /rpc/tell\n\n{\"a\":1,\"b\":2}"), @"
     300 PGRST203 Could not choose the best candidate function between: public.tell(a => integer, b => json), public.tell(b => text, a => integer)
     hint: Try renaming the parameters or the function itself in the database so function overloading can be resolved
@@ -63,7 +63,7 @@ fn candidates_are_told_in_the_order_of_their_parameters() {
 }
 
 #[test]
-fn an_alias_has_to_be_used_where_target_names_are_off() {
+fn alias_is_required_without_legacy_target_names() {
     let config = RestConfig { url_use_legacy_target_names: false, ..RestConfig::default() };
     let expected = "400 PGRST108 'tasks' is not an embedded resource in this request\n\
          details: \"Target names are not allowed in filters if they have an alias\"\n\
@@ -79,8 +79,8 @@ fn an_alias_has_to_be_used_where_target_names_are_off() {
 }
 
 #[test]
-fn hints_correct_what_was_not_found() {
-    // The origin was found, though it has no relationships: its name is not the trouble.
+fn hint_corrects_the_unknown_name() {
+    // The origin is known, though it has no relationships, so its name is not corrected.
     assert_snapshot!(refusal("GET /keyless?select=tasks(id)"), @r#"
     400 PGRST200 Could not find a relationship between 'keyless' and 'tasks' in the schema cache
     details: "Searched for a foreign key relationship between 'keyless' and 'tasks' in the schema 'public', but no matches were found."
@@ -97,7 +97,7 @@ fn hints_correct_what_was_not_found() {
 }
 
 #[test]
-fn text_after_a_complete_value_is_refused_where_it_stands() {
+fn trailing_text_is_reported_at_its_position() {
     for (parameter, column) in [
         ("select=id)", 3),
         ("select=id\"", 3),
@@ -113,7 +113,7 @@ fn text_after_a_complete_value_is_refused_where_it_stands() {
 }
 
 #[test]
-fn what_is_not_embedded_cannot_be_filtered() {
+fn filter_requires_selected_embed() {
     assert_snapshot!(refusal("GET /projects?tasks.id=eq.1"), @"
     400 PGRST108 'tasks' is not an embedded resource in this request
     hint: Verify that 'tasks' is included in the 'select' query parameter.
@@ -129,7 +129,7 @@ fn what_is_not_embedded_cannot_be_filtered() {
 }
 
 #[test]
-fn switched_off_features() {
+fn disabled_features_are_rejected() {
     assert_snapshot!(refusal("GET /projects?select=id.sum()"), @"400 PGRST123 Use of aggregate functions is not allowed");
     assert_snapshot!(refusal("GET /projects?select=count()"), @"400 PGRST123 Use of aggregate functions is not allowed");
     assert_snapshot!(refusal("GET /projects\nAccept: application/vnd.pgrst.plan"), @r#"406 PGRST107 None of these media types are available: application/vnd.pgrst.plan+text; for="application/json""#);
@@ -141,7 +141,7 @@ fn switched_off_features() {
 }
 
 #[test]
-fn headers_and_paths() {
+fn invalid_headers_and_paths_are_rejected() {
     assert_snapshot!(refusal("GET /projects/"), @"404 PGRST125 Invalid path specified in request URL");
     assert_snapshot!(refusal("GET /projects\nAccept-Profile: private"), @"
     406 PGRST106 Invalid schema: private
@@ -165,7 +165,7 @@ fn headers_and_paths() {
 }
 
 #[test]
-fn writes_that_are_refused() {
+fn invalid_writes_are_rejected() {
     assert_snapshot!(refusal("PATCH /tasks\n\n{\"done\":true}"), @"400 21000 UPDATE requires a WHERE clause");
     assert_snapshot!(refusal("DELETE /tasks"), @"400 21000 DELETE requires a WHERE clause");
     assert_snapshot!(refusal("PUT /clients?name=eq.x\n\n{\"id\":1}"), @"405 PGRST105 Filters must include all and only primary key columns with 'eq' operators");
@@ -177,8 +177,8 @@ fn writes_that_are_refused() {
 }
 
 #[test]
-fn the_order_of_checks_decides_which_error_wins() {
-    // Path, then profile, then method, then query string, then range, then body, then relation.
+fn first_failing_check_determines_error() {
+    // Path, profile, method, query string, range, body, relation, in this order.
     assert_snapshot!(refusal("TRACE /a/b?x=noop.1\nAccept-Profile: private"), @"404 PGRST125 Invalid path specified in request URL");
     assert_snapshot!(refusal("TRACE /a?x=noop.1\nAccept-Profile: private"), @"
     406 PGRST106 Invalid schema: private

@@ -71,7 +71,7 @@ fn containment_and_ranges() {
 }
 
 #[test]
-fn text_search_of_a_vector_and_of_text() {
+fn text_search_on_tsvector_and_text() {
     assert_snapshot!(sql("GET /projects?select=id&body=fts.a&body=plfts(english).b&body=phfts.c&body=wfts(german).d"), @r#"
     SELECT "public"."projects"."id"
     FROM "public"."projects"
@@ -157,7 +157,7 @@ fn json_in_filters() {
 }
 
 #[test]
-fn values_that_look_like_something_else() {
+fn values_that_resemble_syntax() {
     assert_snapshot!(sql("GET /tasks?select=id&name=eq.null&name=eq.&name=eq.\"x\"&name=eq.a,b.(c)"), @r#"
     SELECT "public"."tasks"."id"
     FROM "public"."tasks"
@@ -194,7 +194,7 @@ fn connectives() {
 }
 
 #[test]
-fn logic_inside_an_embed() {
+fn logic_inside_embed() {
     assert_snapshot!(sql("GET /projects?select=id,tasks(id)&tasks.or=(done.is.true,name.eq.x)&tasks.not.and=(id.eq.1,id.eq.2)"), @r#"
     SELECT "public"."projects"."id", coalesce("projects_tasks_1"."projects_tasks_1", '[]') AS "tasks"
     FROM "public"."projects"
@@ -221,7 +221,7 @@ fn orders() {
 }
 
 #[test]
-fn windows() {
+fn limits_and_offsets() {
     assert_snapshot!(sql("GET /tasks?select=id&limit=0"), @r#"
     SELECT "public"."tasks"."id"
     FROM "public"."tasks" LIMIT $1::int8

@@ -1,4 +1,4 @@
-//! One schema, built by hand: projects of clients with tasks that have users, and functions over them.
+//! The schema of these tests: projects of clients, with tasks assigned to users, and functions over them.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ fn name(name: &str) -> QualifiedName {
     QualifiedName::new("public", name)
 }
 
-/// `id integer!` is part of the primary key; `= default` may follow.
+/// Builds a relation. `id integer!` belongs to the primary key; `= default` may follow.
 fn relation(name: &str, columns: &[&str]) -> Relation {
     let mut primary_key = Vec::new();
     let columns = columns
@@ -51,7 +51,7 @@ fn relation(name: &str, columns: &[&str]) -> Relation {
     }
 }
 
-/// Of PostgreSQL's own types; the fixture has another one.
+/// Oid of a built-in type; the fixture also has one other type.
 fn type_oid(type_name: &str) -> u32 {
     match type_name {
         "boolean" => 16,
@@ -123,11 +123,11 @@ pub(crate) fn cache() -> SchemaCache {
         relation("profiles", &["user_id integer!", "bio text"]),
         relation("orders", &["id integer!", "billing_id integer", "shipping_id integer"]),
         relation("addresses", &["id integer!", "street text"]),
-        // Of rooms, which sit in a private schema, requests know a view.
+        // Rooms are in a private schema; requests know a view of them.
         relation("visits", &["id integer!", "room_id integer"]),
         Relation { is_view: true, ..relation("open_rooms", &["number integer"]) },
         relation("keyless", &["a integer"]),
-        // A domain that the database shows and reads in its own way.
+        // A domain with representations.
         relation("paints", &["id integer!", "shade public.color"]),
         Relation {
             is_view: true,
@@ -191,7 +191,7 @@ pub(crate) fn cache() -> SchemaCache {
         routine("concat_all", &[("rest", "text[]", true)], scalar.clone(), Volatility::Immutable),
         routine("twice", &[("a", "integer", true)], scalar.clone(), Volatility::Volatile),
         routine("twice", &[("a", "text", true)], scalar.clone(), Volatility::Volatile),
-        // Overloads: one makes a page, the other a number.
+        // Overloads: one produces a page, the other a number.
         routine(
             "page",
             &[],

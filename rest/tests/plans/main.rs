@@ -1,4 +1,4 @@
-//! Request → statement, over one schema: what a reviewer reads to see what a change does to the SQL.
+//! Snapshots of the statements for requests over one schema, which show reviewers how a change affects the SQL.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers fail a test by panicking")]
 
 mod bodies;
@@ -42,7 +42,7 @@ fn plan_with(request: &str, config: &RestConfig) -> Result<Plan, RestError> {
     Ok(plan)
 }
 
-/// A request as it comes over the wire.
+/// Parses a request in that notation.
 fn read(request: &str) -> (Parts, Bytes) {
     let (head, body) = request.split_once("\n\n").unwrap_or((request, ""));
     let mut lines = head.lines();
@@ -70,14 +70,14 @@ fn read(request: &str) -> (Parts, Bytes) {
 
 fn statements(plan: &Plan) -> Statements {
     match plan {
-        Plan::Read(plan) => statement::of_read(plan),
-        Plan::Write(plan) => statement::mutate::of_write(plan),
-        Plan::Call(plan) => statement::call::of_call(plan),
+        Plan::Read(plan) => statement::for_read(plan),
+        Plan::Write(plan) => statement::mutate::for_write(plan),
+        Plan::Call(plan) => statement::call::for_call(plan),
         Plan::Root | Plan::Info { .. } => panic!("no statement"),
     }
 }
 
-/// The statements of a request with their parameters, wrapped for reading.
+/// Statements of a request with their parameters, wrapped for readability.
 fn sql(request: &str) -> String {
     let Statements { main, estimates, form: _ } = statements(&plan(request).unwrap());
     let mut text = show(&main);
@@ -101,7 +101,7 @@ fn show(statement: &Statement) -> String {
     ] {
         text = text.replace(word, &format!("\n{}", word.trim_start()));
     }
-    // The same in every statement.
+    // Identical in every statement.
     text = text.replace(
         "nullif(current_setting('response.headers', true), '') AS response_headers, \
          nullif(current_setting('response.status', true), '') AS response_status",
@@ -114,7 +114,7 @@ fn show(statement: &Statement) -> String {
     text
 }
 
-/// Status, code and texts of a refused request.
+/// Status, code and texts of a rejected request.
 fn refusal(request: &str) -> String {
     refusal_with(request, &RestConfig::default())
 }

@@ -1,11 +1,11 @@
-//! The body in every form (rest.md §3.12).
+//! Every format of the body (rest.md §3.12).
 
 use insta::assert_snapshot;
 
 use super::{refusal, sql};
 
 #[test]
-fn one_object() {
+fn single_object() {
     assert_snapshot!(sql("GET /clients?id=eq.1\nAccept: application/vnd.pgrst.object+json"), @r#"
     SELECT "public"."clients".*
     FROM "public"."clients"
@@ -20,7 +20,7 @@ fn without_nulls() {
     assert_snapshot!(sql("GET /clients\nAccept: application/vnd.pgrst.array+json;nulls=stripped"), @r#"
     SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_strip_nulls(json_agg(pgrst_t)), '[]') AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
     FROM (SELECT 1
-    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_cut
+    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_truncated
     FROM (SELECT "public"."clients".*
     FROM "public"."clients" LIMIT $3::int8) AS pgrst_t
     $1 = 1000
@@ -31,7 +31,7 @@ fn without_nulls() {
     SELECT null::int8 AS total_result_set, count(*) AS page_total, string_agg(json_strip_nulls(row_to_json(pgrst_t))::text, ',') AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
     FROM (SELECT 1
     FROM "public"."clients"
-    WHERE "public"."clients"."id" = $2) AS pgrst_counted LIMIT 1 OFFSET $3::int8) END AS is_cut
+    WHERE "public"."clients"."id" = $2) AS pgrst_counted LIMIT 1 OFFSET $3::int8) END AS is_truncated
     FROM (SELECT "public"."clients".*
     FROM "public"."clients"
     WHERE "public"."clients"."id" = $4 LIMIT $5::int8) AS pgrst_t
@@ -49,7 +49,7 @@ fn csv() {
     SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce((SELECT string_agg(pgrst_key, ',')
     FROM json_object_keys((array_agg(row_to_json(pgrst_t)))[1]) AS pgrst_key), '') || E'\n' || coalesce(string_agg(substring(pgrst_t::text, 2, length(pgrst_t::text) - 2), E'\n'), '') AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
     FROM (SELECT 1
-    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_cut
+    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_truncated
     FROM (SELECT "public"."clients"."id", "public"."clients"."name"
     FROM "public"."clients" LIMIT $3::int8) AS pgrst_t
     $1 = 1000
@@ -63,7 +63,7 @@ fn geojson() {
     assert_snapshot!(sql("GET /clients?select=id\nAccept: application/geo+json"), @r#"
     SELECT null::int8 AS total_result_set, count(*) AS page_total, json_build_object('type', 'FeatureCollection', 'features', coalesce(json_agg(ST_AsGeoJSON(pgrst_t)::json), '[]')) AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
     FROM (SELECT 1
-    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_cut
+    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_truncated
     FROM (SELECT "public"."clients"."id"
     FROM "public"."clients" LIMIT $3::int8) AS pgrst_t
     $1 = 1000
@@ -73,11 +73,11 @@ fn geojson() {
 }
 
 #[test]
-fn plans() {
+fn execution_plans() {
     assert_snapshot!(sql("GET /clients?select=id\nAccept: application/vnd.pgrst.plan"), @r#"
     EXPLAIN (FORMAT TEXT) SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
     FROM (SELECT 1
-    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_cut
+    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_truncated
     FROM (SELECT "public"."clients"."id"
     FROM "public"."clients" LIMIT $3::int8) AS pgrst_t
     $1 = 1000
@@ -88,7 +88,7 @@ fn plans() {
     EXPLAIN (FORMAT JSON, ANALYZE, VERBOSE, SETTINGS, BUFFERS, WAL) SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce((SELECT string_agg(pgrst_key, ',')
     FROM json_object_keys((array_agg(row_to_json(pgrst_t)))[1]) AS pgrst_key), '') || E'\n' || coalesce(string_agg(substring(pgrst_t::text, 2, length(pgrst_t::text) - 2), E'\n'), '') AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
     FROM (SELECT 1
-    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_cut
+    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_truncated
     FROM (SELECT "public"."clients"."id"
     FROM "public"."clients" LIMIT $3::int8) AS pgrst_t
     $1 = 1000
@@ -112,7 +112,7 @@ fn plans() {
 }
 
 #[test]
-fn of_a_write() {
+fn media_type_of_write() {
     assert_snapshot!(sql("POST /clients\nAccept: application/vnd.pgrst.object+json\nPrefer: return=representation\n\n{\"id\":1}"), @r#"
     WITH pgrst_source AS (INSERT INTO "public"."clients"("id") SELECT pgrst_body."id"
     FROM (SELECT $1::integer AS "id") AS pgrst_body
@@ -134,7 +134,7 @@ fn of_a_write() {
 }
 
 #[test]
-fn of_a_call() {
+fn media_type_of_call() {
     assert_snapshot!(sql("GET /rpc/hello\nAccept: text/csv"), @r#"
     WITH pgrst_source AS (SELECT "public"."hello"() AS pgrst_scalar) SELECT null::int8 AS total_result_set, greatest(count(*), 1) AS page_total, coalesce((SELECT string_agg(pgrst_key, ',')
     FROM json_object_keys((array_agg(row_to_json(pgrst_t)))[1]) AS pgrst_key), '') || E'\n' || coalesce(string_agg(substring(pgrst_t::text, 2, length(pgrst_t::text) - 2), E'\n'), '') AS body, RESPONSE_SETTINGS
@@ -152,11 +152,11 @@ fn of_a_call() {
 }
 
 #[test]
-fn one_of_the_database() {
+fn media_type_handler_of_database() {
     assert_snapshot!(sql("GET /clients\nAccept: text/html"), @r#"
     SELECT null::int8 AS total_result_set, count(*) AS page_total, "public"."as_html"(pgrst_t) AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
     FROM (SELECT 1
-    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_cut
+    FROM "public"."clients") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_truncated
     FROM (SELECT "public"."clients".*
     FROM "public"."clients" LIMIT $3::int8) AS pgrst_t
     $1 = 1000
@@ -167,7 +167,7 @@ fn one_of_the_database() {
     SELECT null::int8 AS total_result_set, count(*) AS page_total, "public"."as_html"(pgrst_t) AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
     FROM (SELECT 1
     FROM "public"."clients"
-    WHERE "public"."clients"."id" = $2) AS pgrst_counted LIMIT 1 OFFSET $3::int8) END AS is_cut
+    WHERE "public"."clients"."id" = $2) AS pgrst_counted LIMIT 1 OFFSET $3::int8) END AS is_truncated
     FROM (SELECT "public"."clients".*
     FROM "public"."clients"
     WHERE "public"."clients"."id" = $4 LIMIT $5::int8) AS pgrst_t
@@ -180,7 +180,7 @@ fn one_of_the_database() {
 }
 
 #[test]
-fn an_aggregate_over_anything_takes_rows_of_any_shape() {
+fn anyelement_aggregate_takes_rows_of_any_shape() {
     let body = |request: &str| {
         let sql = sql(request);
         sql.split(" AS body").next().unwrap().rsplit(", ").next().unwrap().to_owned()
@@ -194,7 +194,7 @@ fn an_aggregate_over_anything_takes_rows_of_any_shape() {
         "406 PGRST107 None of these media types are available: text/html",
         "an aggregate over the rows of a relation needs all their columns"
     );
-    // The client does not ask for it by name.
+    // The request does not name the media type.
     assert!(!sql("GET /clients\nAccept: */*").contains("as_anything"));
     assert_eq!(
         refusal("GET /clients\nAccept: text/unknown"),
@@ -203,7 +203,7 @@ fn an_aggregate_over_anything_takes_rows_of_any_shape() {
 }
 
 #[test]
-fn the_overload_that_is_called_decides_on_the_media_type() {
+fn called_overload_determines_media_type() {
     assert!(sql("GET /rpc/page\nAccept: text/html").contains("(SELECT pgrst_source.pgrst_scalar"));
     assert_eq!(
         refusal("GET /rpc/page?number=1\nAccept: text/html"),

@@ -1,4 +1,4 @@
-//! The document of the root (rest.md §3.14).
+//! The OpenAPI document of the root (rest.md §3.14).
 
 use basalt_rest::config::RestConfig;
 use basalt_rest::openapi::{Server, document};
@@ -8,11 +8,11 @@ use super::fixture;
 
 fn shown() -> Value {
     let config = RestConfig::default();
-    document("public", &fixture::cache(), None, &Server::of(&config, None), &config)
+    document("public", &fixture::cache(), None, &Server::from_config(&config, None), &config)
 }
 
 #[test]
-fn a_foreign_key_names_a_table_else_a_view_over_it() {
+fn foreign_key_names_table_or_view_over_it() {
     let shown = shown();
     let note = |relation: &str, column: &str| {
         shown["definitions"][relation]["properties"][column]["description"].clone()
@@ -30,7 +30,7 @@ fn a_foreign_key_names_a_table_else_a_view_over_it() {
 }
 
 #[test]
-fn a_preference_without_values_has_no_list_of_them() {
+fn preference_without_values_has_no_enum() {
     let shown = shown();
     let parameter = |name: &str| shown["parameters"][name].clone();
     assert_eq!(

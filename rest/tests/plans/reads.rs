@@ -1,11 +1,11 @@
-//! GET and HEAD.
+//! GET and HEAD on relations.
 
 use insta::assert_snapshot;
 
 use super::sql;
 
 #[test]
-fn a_flat_select() {
+fn flat_select() {
     assert_snapshot!(sql("GET /clients?select=id,n:name::text&name=eq.x&order=id.desc.nullslast&limit=5"), @r#"
     SELECT "public"."clients"."id", CAST("public"."clients"."name" AS text) AS "n"
     FROM "public"."clients"
@@ -17,7 +17,7 @@ fn a_flat_select() {
 }
 
 #[test]
-fn without_max_rows_nothing_limits_and_everything_is_selected() {
+fn no_limit_without_max_rows() {
     assert_snapshot!(sql("GET /clients"), @r#"
     SELECT "public"."clients".*
     FROM "public"."clients" LIMIT $1::int8
@@ -73,7 +73,7 @@ fn logic_trees() {
 }
 
 #[test]
-fn embeds_of_each_kind() {
+fn every_kind_of_embed() {
     assert_snapshot!(sql("GET /projects?select=id,clients(name),tasks(id,users(name))&tasks.order=id&tasks.limit=3"), @r#"
     SELECT "public"."projects"."id", row_to_json("projects_clients_1".*)::jsonb AS "clients", coalesce("projects_tasks_2"."projects_tasks_2", '[]') AS "tasks"
     FROM "public"."projects"
@@ -97,7 +97,7 @@ fn embeds_of_each_kind() {
 }
 
 #[test]
-fn a_one_to_one_embed_is_an_object() {
+fn one_to_one_embed_is_object() {
     assert_snapshot!(sql("GET /users?select=name,profiles(bio)"), @r#"
     SELECT "public"."users"."name", row_to_json("users_profiles_1".*)::jsonb AS "profiles"
     FROM "public"."users"
@@ -109,7 +109,7 @@ fn a_one_to_one_embed_is_an_object() {
 }
 
 #[test]
-fn inner_embeds_are_counted_by_existence() {
+fn count_tests_inner_embeds_with_exists() {
     assert_snapshot!(
         sql("GET /projects?select=id,tasks!inner(id)&tasks.done=is.false&limit=2&offset=4\nPrefer: count=exact"),
         @r#"
@@ -171,7 +171,7 @@ fn related_orders() {
 #[test]
 fn spreads_and_aggregates() {
     assert_snapshot!(sql("GET /tasks?select=done,...projects(project:name,total:id.sum()::text)"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, count(*) >= $1::int8 AS is_cut
+    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, count(*) >= $1::int8 AS is_truncated
     FROM (SELECT "public"."tasks"."done", "tasks_projects_1"."project" AS "project", CAST(sum("tasks_projects_1"."pgrst_aggregate_2") AS text) AS "total"
     FROM "public"."tasks"
     LEFT JOIN LATERAL (SELECT "projects_1"."name" AS "project", "projects_1"."id" AS "pgrst_aggregate_2"
@@ -184,7 +184,7 @@ fn spreads_and_aggregates() {
 }
 
 #[test]
-fn a_spread_of_many_is_arrays() {
+fn to_many_spread_yields_arrays() {
     assert_snapshot!(sql("GET /projects?select=id,...tasks!inner(task:name)&tasks.order=id"), @r#"
     SELECT "public"."projects"."id", coalesce("projects_tasks_1"."task", '[]') AS "task"
     FROM "public"."projects"
@@ -199,7 +199,7 @@ fn a_spread_of_many_is_arrays() {
 }
 
 #[test]
-fn a_computed_relationship_takes_the_row() {
+fn computed_relationship_takes_row() {
     assert_snapshot!(sql("GET /projects?select=id,latest_task(name)"), @r#"
     SELECT "public"."projects"."id", row_to_json("projects_latest_task_1".*)::jsonb AS "latest_task"
     FROM "public"."projects"
@@ -210,7 +210,7 @@ fn a_computed_relationship_takes_the_row() {
 }
 
 #[test]
-fn an_estimated_count_asks_the_planner_too() {
+fn estimated_count_adds_planner_estimate() {
     assert_snapshot!(sql("HEAD /projects?name=eq.x\nPrefer: count=estimated"), @r#"
     SELECT CASE WHEN count(*) < $1::int8 THEN $2::int8 + count(*) ELSE (SELECT count(*)
     FROM (SELECT 1
@@ -218,7 +218,7 @@ fn an_estimated_count_asks_the_planner_too() {
     WHERE "public"."projects"."name" = $3 LIMIT $4::int8) AS pgrst_counted) END AS total_result_set, count(*) AS page_total, null::text AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $5::int8 THEN EXISTS (SELECT
     FROM (SELECT 1
     FROM "public"."projects"
-    WHERE "public"."projects"."name" = $6) AS pgrst_counted LIMIT 1 OFFSET $7::int8) END AS is_cut
+    WHERE "public"."projects"."name" = $6) AS pgrst_counted LIMIT 1 OFFSET $7::int8) END AS is_truncated
     FROM (SELECT "public"."projects".*
     FROM "public"."projects"
     WHERE "public"."projects"."name" = $8 LIMIT $9::int8) AS pgrst_t
@@ -251,14 +251,14 @@ fn an_estimated_count_asks_the_planner_too() {
 }
 
 #[test]
-fn a_plan_explains_the_whole_statement() {
+fn plan_explains_entire_statement() {
     assert_snapshot!(
         sql("GET /clients?id=eq.1\nAccept: application/vnd.pgrst.plan+text; for=\"application/vnd.pgrst.object+json\"; options=analyze|buffers;"),
         @r#"
     EXPLAIN (FORMAT TEXT, ANALYZE, BUFFERS) SELECT null::int8 AS total_result_set, count(*) AS page_total, string_agg(row_to_json(pgrst_t)::text, ',') AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
     FROM (SELECT 1
     FROM "public"."clients"
-    WHERE "public"."clients"."id" = $2) AS pgrst_counted LIMIT 1 OFFSET $3::int8) END AS is_cut
+    WHERE "public"."clients"."id" = $2) AS pgrst_counted LIMIT 1 OFFSET $3::int8) END AS is_truncated
     FROM (SELECT "public"."clients".*
     FROM "public"."clients"
     WHERE "public"."clients"."id" = $4 LIMIT $5::int8) AS pgrst_t
@@ -272,12 +272,12 @@ fn a_plan_explains_the_whole_statement() {
 }
 
 #[test]
-fn groups_are_shown_and_rows_are_counted() {
+fn groups_are_returned_and_rows_counted() {
     assert_snapshot!(sql("GET /tasks?select=project_id,count()&done=is.true&order=project_id\nPrefer: count=exact"), @r#"
     SELECT (SELECT count(*)
     FROM (SELECT 1
     FROM "public"."tasks"
-    WHERE "public"."tasks"."done" IS TRUE) AS pgrst_counted) AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, count(*) >= $1::int8 AS is_cut
+    WHERE "public"."tasks"."done" IS TRUE) AS pgrst_counted) AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, count(*) >= $1::int8 AS is_truncated
     FROM (SELECT "public"."tasks"."project_id", count(*) AS "count"
     FROM "public"."tasks"
     WHERE "public"."tasks"."done" IS TRUE
@@ -289,7 +289,7 @@ fn groups_are_shown_and_rows_are_counted() {
 }
 
 #[test]
-fn a_null_filter_means_the_embed_of_that_name_only() {
+fn null_filter_matches_embed_by_name_only() {
     assert_snapshot!(sql("GET /tasks?select=id,parent:parent_id()&parent_id=is.null&parent=is.not_null"), @r#"
     SELECT "public"."tasks"."id"
     FROM "public"."tasks"

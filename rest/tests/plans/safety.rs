@@ -1,11 +1,11 @@
-//! Whatever a request holds, it does not become statement text.
+//! No part of a request becomes statement text.
 
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::{plan, statements};
 
-/// Text that would be seen in a statement if it got there.
+/// Text with a marker that is easy to find in a statement.
 fn marked() -> impl Strategy<Value = String> {
     "[a-z'\"; )(*$\\\\ä-]{0,6}".prop_map(|text| format!("mark{text}er"))
 }
@@ -14,12 +14,12 @@ fn encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
-/// A value in quotes, as logic trees and lists take it.
+/// A quoted value, as in logic trees and lists.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// `[not.]OP.VALUE` of any operator.
+/// A test `[not.]OP.VALUE` with any operator.
 fn test() -> impl Strategy<Value = String> {
     let comparison = select(vec![
         "eq",
@@ -72,7 +72,7 @@ fn tree() -> impl Strategy<Value = String> {
     prop::collection::vec(node, 1..3).prop_map(|nodes| format!("({})", nodes.join(",")))
 }
 
-/// Parameters of a read of `projects` with embeds, a marked value in each.
+/// Parameters of a read of `projects` with embeds, each with a marked value.
 fn parameters() -> impl Strategy<Value = String> {
     let column = select(vec![
         "id",
@@ -93,7 +93,7 @@ fn parameters() -> impl Strategy<Value = String> {
     prop::collection::vec(prop_oneof![filter, logic, window], 1..4).prop_map(|all| all.join("&"))
 }
 
-/// Statement text without what stands in quotes.
+/// Statement text outside quotes.
 fn outside_quotes(text: &str) -> String {
     let mut bare = String::new();
     let mut chars = text.chars().peekable();
@@ -117,7 +117,7 @@ const EMBEDS: &str = "select=id,name,clients!inner(name),tasks(id,users(name))";
 
 proptest! {
     #[test]
-    fn values_of_a_read_are_parameters(parameters in parameters(), prefer in marked(), range in marked()) {
+    fn values_in_read_become_parameters(parameters in parameters(), prefer in marked(), range in marked()) {
         let prefer: String = prefer.chars().filter(char::is_ascii).collect();
         let range: String = range.chars().filter(char::is_ascii).collect();
         for method in ["GET", "HEAD", "DELETE"] {
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn values_of_a_body_are_parameters(value in marked(), other in marked()) {
+    fn values_in_body_become_parameters(value in marked(), other in marked()) {
         let json = serde_json::json!([{ "id": value, "name": other, "meta": { value.clone(): [other] }, "tags": [value] }]);
         let row = json[0].to_string();
         let cell = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));

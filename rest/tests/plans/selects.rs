@@ -1,11 +1,11 @@
-//! What is selected: columns, computed columns, casts, aggregates and spreads (rest.md §3.3, §3.8).
+//! Select lists: columns, computed columns, casts, aggregates and spreads (rest.md §3.3, §3.8).
 
 use insta::assert_snapshot;
 
 use super::sql;
 
 #[test]
-fn an_empty_select_is_everything() {
+fn empty_select_returns_all_columns() {
     assert_snapshot!(sql("GET /clients?select="), @r#"
     SELECT "public"."clients".*
     FROM "public"."clients" LIMIT $1::int8
@@ -18,7 +18,7 @@ fn columns_casts_and_aliases() {
     assert_snapshot!(sql("GET /projects?select=*,n:name,client_id::text,upper_name,as_text:meta->a->>b::int,meta->n->-1,\"odd, name\""), @r#"
     SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
     FROM (SELECT 1
-    FROM "public"."projects") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_cut
+    FROM "public"."projects") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_truncated
     FROM (SELECT "public"."projects".*, "public"."projects"."name" AS "n", CAST("public"."projects"."client_id" AS text) AS "client_id", "public"."projects"."upper_name", CAST(("public"."projects"."meta"->'a'->>'b') AS int) AS "as_text", ("public"."projects"."meta"->'n'->'-1'::int) AS "n", "public"."projects"."odd, name"
     FROM "public"."projects" LIMIT $3::int8) AS pgrst_t
     $1 = 1000
@@ -28,11 +28,11 @@ fn columns_casts_and_aliases() {
 }
 
 #[test]
-fn a_column_called_count_counts_rows() {
+fn column_named_count_counts_rows() {
     assert_snapshot!(sql("GET /projects?select=count"), @r#"
     SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, CASE WHEN count(*) >= $1::int8 THEN EXISTS (SELECT
     FROM (SELECT 1
-    FROM "public"."projects") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_cut
+    FROM "public"."projects") AS pgrst_counted LIMIT 1 OFFSET $2::int8) END AS is_truncated
     FROM (SELECT "public"."projects"."count"
     FROM "public"."projects" LIMIT $3::int8) AS pgrst_t
     $1 = 1000
@@ -54,14 +54,14 @@ fn a_column_called_count_counts_rows() {
 #[test]
 fn aggregates() {
     assert_snapshot!(sql("GET /tasks?select=count()"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, count(*) >= $1::int8 AS is_cut
+    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, count(*) >= $1::int8 AS is_truncated
     FROM (SELECT count(*) AS "count"
     FROM "public"."tasks" LIMIT $2::int8) AS pgrst_t
     $1 = 1000
     $2 = 1000
     "#);
     assert_snapshot!(sql("GET /tasks?select=project_id,id.sum(),id.avg(),id.min(),last:id.max(),name.count(),all:count()::text"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, count(*) >= $1::int8 AS is_cut
+    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, count(*) >= $1::int8 AS is_truncated
     FROM (SELECT "public"."tasks"."project_id", sum("public"."tasks"."id") AS "sum", avg("public"."tasks"."id") AS "avg", min("public"."tasks"."id") AS "min", max("public"."tasks"."id") AS "last", count("public"."tasks"."name") AS "count", CAST(count(*) AS text) AS "all"
     FROM "public"."tasks"
     GROUP BY 1 LIMIT $2::int8) AS pgrst_t
@@ -69,7 +69,7 @@ fn aggregates() {
     $2 = 1000
     "#);
     assert_snapshot!(sql("GET /projects?select=meta->>a,total:meta->n->0::int.sum()::float8"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, count(*) >= $1::int8 AS is_cut
+    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, count(*) >= $1::int8 AS is_truncated
     FROM (SELECT ("public"."projects"."meta"->>'a') AS "a", CAST(sum(CAST(("public"."projects"."meta"->'n'->'0'::int) AS int)) AS float8) AS "total"
     FROM "public"."projects"
     GROUP BY 1 LIMIT $2::int8) AS pgrst_t
@@ -79,7 +79,7 @@ fn aggregates() {
 }
 
 #[test]
-fn aggregates_inside_an_embed() {
+fn aggregates_inside_embed() {
     assert_snapshot!(sql("GET /projects?select=name,tasks(done,id.max())&tasks.done=is.true"), @r#"
     SELECT "public"."projects"."name", coalesce("projects_tasks_1"."projects_tasks_1", '[]') AS "tasks"
     FROM "public"."projects"
@@ -94,7 +94,7 @@ fn aggregates_inside_an_embed() {
 }
 
 #[test]
-fn a_spread_of_one() {
+fn to_one_spread() {
     assert_snapshot!(sql("GET /tasks?select=name,...projects(project:name,meta->>a)"), @r#"
     SELECT "public"."tasks"."name", "tasks_projects_1"."project" AS "project", "tasks_projects_1"."a" AS "a"
     FROM "public"."tasks"
@@ -117,7 +117,7 @@ fn a_spread_of_one() {
 }
 
 #[test]
-fn a_spread_with_an_embed_in_it() {
+fn spread_containing_embed() {
     assert_snapshot!(sql("GET /tasks?select=name,...projects(clients(name))"), @r#"
     SELECT "public"."tasks"."name", "tasks_projects_1"."clients" AS "clients"
     FROM "public"."tasks"
@@ -132,7 +132,7 @@ fn a_spread_with_an_embed_in_it() {
 }
 
 #[test]
-fn a_spread_of_many_to_many() {
+fn many_to_many_spread() {
     assert_snapshot!(sql("GET /tasks?select=id,...users(user:name,id)&users.order=name.desc&users.limit=2"), @r#"
     SELECT "public"."tasks"."id", coalesce("tasks_users_1"."user", '[]') AS "user", coalesce("tasks_users_1"."id", '[]') AS "id"
     FROM "public"."tasks"
@@ -148,9 +148,9 @@ fn a_spread_of_many_to_many() {
 }
 
 #[test]
-fn an_aggregate_lifted_by_a_spread() {
+fn aggregate_lifted_by_spread() {
     assert_snapshot!(sql("GET /tasks?select=done,...projects(...clients(name),id.count())"), @r#"
-    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, count(*) >= $1::int8 AS is_cut
+    SELECT null::int8 AS total_result_set, count(*) AS page_total, coalesce(json_agg(pgrst_t), '[]') AS body, RESPONSE_SETTINGS, count(*) >= $1::int8 AS is_truncated
     FROM (SELECT "public"."tasks"."done", count("tasks_projects_1"."pgrst_aggregate_2") AS "count", "tasks_projects_1"."name" AS "name"
     FROM "public"."tasks"
     LEFT JOIN LATERAL (SELECT "projects_1"."id" AS "pgrst_aggregate_2", "projects_clients_3"."name" AS "name"
@@ -166,7 +166,7 @@ fn an_aggregate_lifted_by_a_spread() {
 }
 
 #[test]
-fn domains_are_shown_their_own_way() {
+fn domains_are_formatted_by_representation() {
     assert_snapshot!(sql("GET /paints"), @r#"
     SELECT "public"."paints"."id", "public"."color_to_json"("public"."paints"."shade") AS "shade"
     FROM "public"."paints" LIMIT $1::int8

@@ -1,4 +1,4 @@
-//! Shapes: what the cache makes of a request is what planning it would have made.
+//! The shape cache yields the same statements as planning.
 
 use basalt_rest::config::RestConfig;
 use basalt_rest::plan::{self, Plan, TablePlan};
@@ -12,8 +12,8 @@ use http::request::Parts;
 
 use crate::{fixture, read};
 
-/// For every request that any test here plans: if it is of a kind that has a shape, the shape has a template, and that
-/// gives the same statements.
+/// Checks for every request planned by any test here: if its kind has a shape, there is a template, and it yields the
+/// same statements.
 pub(crate) fn holds(head: &Parts, body: &Bytes, api: &ApiRequest, plan: &Plan, config: &RestConfig) {
     let has_shape = match plan {
         Plan::Root | Plan::Info { .. } => false,
@@ -24,18 +24,18 @@ pub(crate) fn holds(head: &Parts, body: &Bytes, api: &ApiRequest, plan: &Plan, c
         && !(head.method == Method::GET && head.headers.contains_key("range"))
         && match &api.payload {
             None => true,
-            // What is made of CSV or a form is made on the long way only.
+            // CSV and forms are converted only without the cache.
             Some(Payload::Json(json)) => json.is_body,
             Some(Payload::Form(_) | Payload::Raw { .. }) => false,
         };
     let shaped = ShapedRequest::read(config, head, body);
     assert_eq!(shaped.is_some(), has_shape && is_usual, "{} {}", head.method, head.uri);
     if matches!(plan, Plan::Call(call) if call.has_values()) {
-        // A `bytea` made of a JSON body: not worth a place of its own in a template.
+        // A `bytea` built from a JSON body is not worth a placeholder of its own.
         return;
     }
     let (Some(shaped), Some(statements)) = (shaped, render(plan)) else { return };
-    let template = Template::of(&shaped, api, &statements, config, &fixture::cache());
+    let template = Template::new(&shaped, api, &statements, config, &fixture::cache());
     let ready = template.unwrap().fill(shaped, &head.method, head.uri.path());
     assert_same(&ready, api, plan, &statements);
 }
@@ -56,10 +56,10 @@ fn assert_same(ready: &Prepared, api: &ApiRequest, plan: &Plan, statements: &Sta
     assert_eq!(kept(&ready.api), kept(api));
     let kept = |plan: &Plan| match plan {
         Plan::Read(plan) => {
-            let TablePlan { common, format, head, max_rows, cut_at, delivery, read } = &**plan;
+            let TablePlan { common, format, head, max_rows, row_cap, delivery, read } = &**plan;
             let is_grouped = read.is_grouped();
             format!(
-                "{common:?} {format:?} {head} {max_rows:?} {cut_at:?} {delivery:?} {:?} {is_grouped}",
+                "{common:?} {format:?} {head} {max_rows:?} {row_cap:?} {delivery:?} {:?} {is_grouped}",
                 read.range
             )
         }
@@ -81,18 +81,18 @@ fn shaped(request: &str, config: &RestConfig) -> (ShapedRequest, ApiRequest, Pla
     (shaped, api, plan, statements, head)
 }
 
-/// The second request through the template of the first.
+/// Serves the second request from the template of the first.
 fn assert_one_shape(first: &str, second: &str) {
     let config = RestConfig { max_rows: Some(1000), aggregates: true, ..RestConfig::default() };
     let (known, api, _, statements, _) = shaped(first, &config);
-    let template = Template::of(&known, &api, &statements, &config, &fixture::cache()).unwrap();
+    let template = Template::new(&known, &api, &statements, &config, &fixture::cache()).unwrap();
     let (other, api, plan, statements, head) = shaped(second, &config);
     assert_eq!(known.key, other.key, "{first} and {second}");
     assert_same(&template.fill(other, &head.method, head.uri.path()), &api, &plan, &statements);
 }
 
 #[test]
-fn values_do_not_belong_to_the_shape() {
+fn values_are_not_part_of_shape() {
     for (first, second) in [
         ("GET /projects?id=eq.1", "GET /projects?id=eq.2"),
         ("GET /projects?id=eq.1", "GET /projects?id=eq.'; drop table projects --"),
@@ -125,7 +125,7 @@ fn values_do_not_belong_to_the_shape() {
 }
 
 #[test]
-fn whatever_a_plan_depends_on_belongs_to_the_shape() {
+fn everything_the_plan_depends_on_is_part_of_shape() {
     let config = RestConfig { max_rows: Some(1000), aggregates: true, ..RestConfig::default() };
     let requests = [
         "GET /projects",
@@ -171,8 +171,8 @@ fn whatever_a_plan_depends_on_belongs_to_the_shape() {
 }
 
 #[test]
-fn a_mark_that_a_client_guesses_at_is_a_value() {
-    // Whatever a request says in a text that belongs to its shape comes back as it was.
+fn guessed_marker_is_treated_as_value() {
+    // Text of a request that is part of its shape is reproduced unchanged.
     assert_one_shape(
         "GET /projects?or=(name.eq.basaltf0,name.eq.basaltb)&id=eq.1",
         "GET /projects?or=(name.eq.basaltf0,name.eq.basaltb)&id=eq.2",

@@ -1,11 +1,11 @@
-//! POST, PATCH, DELETE and PUT.
+//! POST, PATCH, DELETE and PUT on relations.
 
 use insta::assert_snapshot;
 
 use super::sql;
 
 #[test]
-fn a_minimal_insert_reads_nothing() {
+fn minimal_insert_reads_nothing() {
     assert_snapshot!(sql("POST /clients\n\n{\"id\":1,\"name\":\"x\"}"), @r#"
     INSERT INTO "public"."clients"("id", "name") SELECT pgrst_body."id", pgrst_body."name"
     FROM (SELECT $1::integer AS "id", $2::text AS "name") AS pgrst_body
@@ -16,7 +16,7 @@ fn a_minimal_insert_reads_nothing() {
 }
 
 #[test]
-fn a_bulk_insert_with_columns_and_representation() {
+fn bulk_insert_with_columns_and_representation() {
     assert_snapshot!(
         sql("POST /tasks?columns=\"id\",\"name\"&select=id,projects(name)\nPrefer: return=representation\n\n[{\"id\":1}]"),
         @r#"
@@ -47,7 +47,7 @@ fn missing_keys_take_defaults() {
 }
 
 #[test]
-fn a_row_of_defaults() {
+fn row_of_defaults() {
     assert_snapshot!(sql("POST /tasks\n\n{}"), @r#"
     WITH pgrst_source AS (INSERT INTO "public"."tasks" DEFAULT VALUES
     RETURNING 1) SELECT null::int8 AS total_result_set, count(*) AS page_total, null::text AS body, RESPONSE_SETTINGS, null::text AS location, null::int8 AS inserted
@@ -65,7 +65,7 @@ fn a_row_of_defaults() {
 }
 
 #[test]
-fn an_upsert_counts_what_it_inserts() {
+fn upsert_counts_inserted_rows() {
     assert_snapshot!(
         sql("POST /tasks_users?on_conflict=task_id,user_id\nPrefer: resolution=merge-duplicates\n\n[{\"task_id\":1,\"user_id\":2}]"),
         @r#"
@@ -84,7 +84,7 @@ fn an_upsert_counts_what_it_inserts() {
 }
 
 #[test]
-fn an_upsert_that_ignores() {
+fn upsert_that_ignores_duplicates() {
     assert_snapshot!(sql("POST /clients\nPrefer: resolution=ignore-duplicates, return=headers-only\n\n[{\"id\":1}]"), @r#"
     WITH pgrst_source AS (INSERT INTO "public"."clients"("id") SELECT pgrst_body."id"
     FROM unnest($1::integer[]) AS pgrst_body("id")
@@ -98,7 +98,7 @@ fn an_upsert_that_ignores() {
 }
 
 #[test]
-fn an_update_of_one_set_of_values() {
+fn update_with_one_object() {
     assert_snapshot!(
         sql("PATCH /tasks?id=eq.1&or=(done.is.true,name.eq.x)&select=id,latest:name\nPrefer: return=representation\n\n{\"done\":true}"),
         @r#"
@@ -117,7 +117,7 @@ fn an_update_of_one_set_of_values() {
 }
 
 #[test]
-fn an_update_without_values_changes_nothing() {
+fn update_without_values_changes_nothing() {
     assert_snapshot!(sql("PATCH /tasks\n\n{}"), @r#"
     WITH pgrst_source AS (SELECT 1
     FROM "public"."tasks"
@@ -128,7 +128,7 @@ fn an_update_without_values_changes_nothing() {
 }
 
 #[test]
-fn a_delete() {
+fn delete_with_filter() {
     assert_snapshot!(sql("DELETE /tasks?id=in.(5,6)"), @r#"
     WITH pgrst_source AS (DELETE
     FROM "public"."tasks"
@@ -141,7 +141,7 @@ fn a_delete() {
 }
 
 #[test]
-fn a_put() {
+fn put_upserts_row() {
     assert_snapshot!(sql("PUT /clients?id=eq.5\n\n{\"id\":5,\"name\":\"x\"}"), @r#"
     WITH pgrst_source AS (INSERT INTO "public"."clients"("id", "name") SELECT pgrst_body."id", pgrst_body."name"
     FROM json_to_record($1) AS pgrst_body("id" integer, "name" text)
@@ -157,7 +157,7 @@ fn a_put() {
 }
 
 #[test]
-fn a_computed_relationship_after_a_write_needs_the_whole_row() {
+fn computed_relationship_after_write_needs_row() {
     assert_snapshot!(
         sql("PATCH /projects?id=eq.1&select=*,upper_name,latest_task(name)\nPrefer: return=representation\n\n{\"name\":\"x\"}"),
         @r#"
@@ -177,7 +177,7 @@ fn a_computed_relationship_after_a_write_needs_the_whole_row() {
 }
 
 #[test]
-fn an_upsert_names_the_condition_of_a_partial_index() {
+fn upsert_names_predicate_of_partial_index() {
     assert_snapshot!(
         sql("POST /pages?on_conflict=slug,tenant\nPrefer: resolution=ignore-duplicates\n\n{\"tenant\":1,\"slug\":\"x\"}"),
         @r#"

@@ -1,19 +1,19 @@
 //! Bodies: the parsed keys must match the body that PostgreSQL gets.
 
 use basalt_rest::parse::media::MediaType;
-use basalt_rest::request::payload::{JsonPayload, JsonShape, Payload, Room};
+use basalt_rest::request::payload::{DecodeBudget, JsonPayload, JsonShape, Payload};
 use basalt_rest::request::{Action, CallVerb, RelationVerb};
 use bytes::Bytes;
 use serde_json::Value;
 
-const ROOM: Room<'_> = Room { most: 1 << 20, hold: None };
+const BUDGET: DecodeBudget<'_> = DecodeBudget { max_bytes: 1 << 20, lease: None };
 
 fn insert() -> Action {
     Action::Relation { name: "t".to_owned(), verb: RelationVerb::Insert }
 }
 
 fn read(action: &Action, media: &MediaType, data: &[u8]) -> Option<JsonPayload> {
-    match Payload::read(action, media, None, Bytes::copy_from_slice(data), ROOM) {
+    match Payload::read(action, media, None, Bytes::copy_from_slice(data), BUDGET) {
         Ok(Some(Payload::Json(payload))) => Some(payload),
         Ok(_) | Err(_) => None,
     }

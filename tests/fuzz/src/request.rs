@@ -28,9 +28,9 @@ pub(crate) fn request(data: &[u8]) {
     let Some((head, body)) = split(data) else { return };
     let read = ApiRequest::read(&CONFIG, &head, body);
     let statements = match read.and_then(|request| plan::plan(&request, &CONFIG, &CACHE)) {
-        Ok(Plan::Read(plan)) => statement::of_read(&plan),
-        Ok(Plan::Write(plan)) => statement::mutate::of_write(&plan),
-        Ok(Plan::Call(plan)) => statement::call::of_call(&plan),
+        Ok(Plan::Read(plan)) => statement::for_read(&plan),
+        Ok(Plan::Write(plan)) => statement::mutate::for_write(&plan),
+        Ok(Plan::Call(plan)) => statement::call::for_call(&plan),
         Ok(Plan::Root | Plan::Info { .. }) => return,
         Err(error) => {
             let status = error.wire(ErrorContext::default()).status;

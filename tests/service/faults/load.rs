@@ -16,7 +16,7 @@ pub(crate) const DATABASE_AWAY: [&str; 5] = [
     "the database connection broke",
     "terminating connection due to",
     "no database connection became free in time",
-    "the schema cache could not be loaded",
+    "could not load the schema cache",
 ];
 
 /// A project with one table that the service role can write.

@@ -230,14 +230,14 @@ async fn concurrent_requests_for_a_new_table_share_a_load() {
 async fn failed_load_keeps_the_old_cache_and_retries() {
     let server = server()
         .config("rest.pre_config", "meta.trouble")
-        .expect_log("the schema cache could not be loaded")
+        .expect_log("could not load the schema cache")
         .start()
         .await;
     let first = loads(&server);
     let _done = server.sql("insert into meta.troubles values (1); notify pgrst").await;
-    server.wait_for_log("the old schema cache stays in use; trying again in 1s").await;
+    server.wait_for_log("keeping the previous one; retrying in 1s").await;
     assert_eq!(get(&server, "/clients").await.status, 200);
-    server.wait_for_log("trying again in 2s").await;
+    server.wait_for_log("retrying in 2s").await;
     assert_eq!(server.get("/ready").send().await.status, 200, "the server is still ready");
     let _done = server.sql("delete from meta.troubles; create table after_trouble (id int); grant select on after_trouble to anon").await;
     until_loaded(&server, first + 1).await;
@@ -252,7 +252,7 @@ async fn before_the_first_load_requests_get_503() {
     let server = builder
         .config("rest.pre_config", "meta.trouble")
         .config("server.admin_port", &admin.to_string())
-        .expect_log("the schema cache could not be loaded")
+        .expect_log("could not load the schema cache")
         .expect_log("the schema cache is not loaded yet")
         .start()
         .await;

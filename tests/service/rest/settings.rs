@@ -332,7 +332,7 @@ async fn invalid_stored_setting_is_logged_and_ignored() {
     assert!(!log.iter().any(|line| line.contains("short")), "no secret in the log");
     // A missing schema is logged and has no other effect.
     store(&database, LOGIN, &[("db_schemas", "meta, gone")]).await;
-    server.wait_for_log("the exposed schema \\\"gone\\\" does not exist").await;
+    server.wait_for_log("exposed schema \\\"gone\\\" does not exist in the database").await;
     assert_eq!(server.get("/x").header("accept-profile", "gone").send().await.json()["code"], "PGRST205");
 }
 

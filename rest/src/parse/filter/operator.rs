@@ -1,8 +1,8 @@
-//! The vocabulary of filters: each operator's word on the wire and its SQL (rest.md §3.4).
+//! Operators of filters: keyword in the URL grammar and SQL (rest.md §3.4).
 
 /// Binary operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named as on the wire; as_sql is the documentation")]
+#[expect(missing_docs, reason = "variants are named as in the URL grammar; see as_sql")]
 pub enum Operator {
     Eq,
     Neq,
@@ -46,7 +46,7 @@ impl Operator {
         Self::Adj,
     ];
 
-    /// Its word on the wire.
+    /// Keyword in the URL grammar.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl Operator {
         }
     }
 
-    /// Its SQL, blanks included.
+    /// SQL operator, with surrounding blanks.
     #[must_use]
     pub const fn as_sql(self) -> &'static str {
         match self {
@@ -96,7 +96,7 @@ impl Operator {
         }
     }
 
-    /// Whether `(any)` and `(all)` may follow.
+    /// Whether `(any)` and `(all)` are supported.
     #[must_use]
     pub const fn is_quantifiable(self) -> bool {
         matches!(
@@ -113,14 +113,14 @@ impl Operator {
         )
     }
 
-    /// Whether `*` in the value stands for `%`.
+    /// Whether `*` in the operand stands for `%`.
     #[must_use]
     pub const fn is_pattern(self) -> bool {
         matches!(self, Self::Like | Self::Ilike)
     }
 }
 
-/// `(any)` or `(all)`.
+/// Quantifier over an array operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantifier {
     /// At least one element matches.
@@ -138,9 +138,9 @@ impl Quantifier {
     }
 }
 
-/// What `is.` compares with.
+/// Operand of `is.`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named as on the wire")]
+#[expect(missing_docs, reason = "variants are named as in the URL grammar")]
 pub enum IsValue {
     Null,
     NotNull,
@@ -162,7 +162,7 @@ impl IsValue {
         }
     }
 
-    /// Its SQL, blanks included.
+    /// SQL operator, with a leading blank.
     #[must_use]
     pub const fn as_sql(self) -> &'static str {
         match self {
@@ -178,13 +178,13 @@ impl IsValue {
 /// Query syntaxes of full-text search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextSearch {
-    /// `fts`
+    /// `fts`: syntax of `to_tsquery`.
     Query,
-    /// `plfts`
+    /// `plfts`: syntax of `plainto_tsquery`.
     Plain,
-    /// `phfts`
+    /// `phfts`: syntax of `phraseto_tsquery`.
     Phrase,
-    /// `wfts`
+    /// `wfts`: syntax of `websearch_to_tsquery`.
     Web,
 }
 

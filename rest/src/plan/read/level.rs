@@ -90,8 +90,8 @@ impl<'c> Builder<'c> {
         }
         let known = Conditions { relation, level: Some(node), cache: self.cache };
         let mut conditions: Vec<Condition> =
-            node.filters.iter().map(|filter| known.of_filter(filter)).collect();
-        conditions.extend(node.logic.iter().map(|tree| known.of_tree(tree)));
+            node.filters.iter().map(|filter| known.filter_condition(filter)).collect();
+        conditions.extend(node.logic.iter().map(|tree| known.tree_condition(tree)));
         let order = node.order.iter().map(|term| self.order_by(term, node, relation)).collect();
         // One row at most is there anyway, and a LIMIT would keep PostgreSQL from joining.
         let capped = node.relationship.as_ref().is_none_or(|relationship| !relationship.link.is_to_one());

@@ -1,54 +1,54 @@
-//! CSV bodies as JSON (rest.md §3.9).
+//! Converts CSV bodies to JSON (rest.md §3.9).
 //!
-//! RFC 4180: lines end in LF, CRLF or CR, a field in quotes may hold anything, blank lines do not count. A byte order
-//! mark, which spreadsheets write, is no part of the first column's name.
+//! Follows RFC 4180: lines end in LF, CRLF or CR, quoted fields may contain anything, and blank lines are ignored. A
+//! byte order mark, which spreadsheets write, is not part of the first column's name.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::{MOST_KEYS, Room};
+use super::{DecodeBudget, MAX_KEYS};
 
-/// Why there are no rows.
+/// Reason why a CSV body was rejected.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wrong {
-    /// In PostgREST's words where it has some.
-    Form(&'static str),
-    /// The rows are too long as JSON, which repeats the columns' names in each.
-    TooLong,
-    /// There is no memory for the JSON now.
-    NoRoom,
+pub(super) enum Error {
+    /// The text is malformed; worded as in PostgREST where it has an equivalent.
+    Malformed(&'static str),
+    /// The rows as JSON, which repeats the column names, exceed the limit.
+    TooLarge,
+    /// Not enough memory is available for the JSON.
+    OutOfMemory,
 }
 
-/// Room is made for so many bytes at a time.
+/// Memory is reserved in steps of this size.
 const STEP_BYTES: usize = 256 * 1024;
 
-impl From<&'static str> for Wrong {
-    fn from(what: &'static str) -> Self {
-        Self::Form(what)
+impl From<&'static str> for Error {
+    fn from(message: &'static str) -> Self {
+        Self::Malformed(message)
     }
 }
 
-/// Rows in JSON.
+/// The rows as JSON.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rows {
     /// An array of objects.
     pub(super) json: Bytes,
-    /// The columns of the header line, as they stand there.
+    /// Column names in the order of the header line.
     pub(super) header: Vec<String>,
-    /// There are none.
+    /// Whether there are no rows.
     pub(super) is_empty: bool,
 }
 
-/// Reads a header line of columns and then one line per row; the text `NULL` is null.
+/// Converts a header line of columns followed by one line per row; the text `NULL` becomes null.
 ///
 /// # Errors
-/// What is wrong with it, or that the JSON finds no room.
-pub(super) fn rows(body: &[u8], room: &Room<'_>) -> Result<Rows, Wrong> {
+/// The text is malformed, or the JSON exceeds a limit.
+pub(super) fn rows(body: &[u8], budget: &DecodeBudget<'_>) -> Result<Rows, Error> {
     let text = std::str::from_utf8(body).map_err(|_| "The CSV body is not UTF-8")?;
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut header: Option<Vec<String>> = None;
-    // As they stand in each row: `{"a":`, `,"b":`.
+    // Keys with the punctuation of a row: `{"a":`, `,"b":`.
     let mut keys: Vec<Vec<u8>> = Vec::new();
     let mut fields = Vec::new();
     let (mut json, mut granted) = (Vec::new(), 0);
@@ -59,15 +59,15 @@ pub(super) fn rows(body: &[u8], room: &Room<'_>) -> Result<Rows, Wrong> {
             continue;
         }
         if header.is_none() {
-            if fields.len() > MOST_KEYS {
-                return Err(Wrong::Form("The CSV header has more columns than a table can have"));
+            if fields.len() > MAX_KEYS {
+                return Err(Error::Malformed("The CSV header has more columns than a table can have"));
             }
             keys = fields.iter().enumerate().map(|(index, name)| key(index, name)).collect();
             header = Some(fields.drain(..).map(Cow::into_owned).collect());
             continue;
         }
         if fields.len() != keys.len() {
-            return Err(Wrong::Form("All lines must have same number of fields"));
+            return Err(Error::Malformed("All lines must have same number of fields"));
         }
         if !is_empty {
             json.push(b',');
@@ -81,12 +81,12 @@ pub(super) fn rows(body: &[u8], room: &Room<'_>) -> Result<Rows, Wrong> {
             }
         }
         json.push(b'}');
-        if json.len() > room.most {
-            return Err(Wrong::TooLong);
+        if json.len() > budget.max_bytes {
+            return Err(Error::TooLarge);
         }
         while json.len() > granted {
-            if room.hold.is_some_and(|hold| !hold.grow(STEP_BYTES)) {
-                return Err(Wrong::NoRoom);
+            if budget.lease.is_some_and(|lease| !lease.grow(STEP_BYTES)) {
+                return Err(Error::OutOfMemory);
             }
             granted += STEP_BYTES;
         }
@@ -95,7 +95,7 @@ pub(super) fn rows(body: &[u8], room: &Room<'_>) -> Result<Rows, Wrong> {
     Ok(Rows { json: json.into(), header: header.unwrap_or_default(), is_empty })
 }
 
-/// The name of a column, with what stands before and behind it in a row.
+/// A quoted column name with its surrounding punctuation.
 fn key(index: usize, name: &str) -> Vec<u8> {
     let mut key = vec![if index == 0 { b'{' } else { b',' }];
     push_text(&mut key, name);
@@ -104,11 +104,11 @@ fn key(index: usize, name: &str) -> Vec<u8> {
 }
 
 fn push_text(json: &mut Vec<u8>, text: &str) {
-    // Text into memory: neither can fail.
+    // Serialising a string to memory cannot fail.
     let _written = serde_json::to_writer(json, text);
 }
 
-/// Takes one line off `rest` into `fields`; false for a blank one, which is no record.
+/// Parses one line of `rest` into `fields`; false for a blank line, which is not a record.
 fn record<'a>(rest: &mut &'a str, fields: &mut Vec<Cow<'a, str>>) -> Result<bool, &'static str> {
     fields.clear();
     loop {
@@ -141,7 +141,7 @@ fn bare<'a>(rest: &mut &'a str) -> Result<&'a str, &'static str> {
     Ok(field)
 }
 
-/// A field without its quotes; a copy only where some are in it.
+/// Parses a quoted field; copies it only if it contains escaped quotes.
 fn quoted<'a>(rest: &mut &'a str) -> Result<Cow<'a, str>, &'static str> {
     let mut field = Cow::Borrowed("");
     let mut inside = rest.strip_prefix('"').unwrap_or(rest);
@@ -165,14 +165,14 @@ fn quoted<'a>(rest: &mut &'a str) -> Result<Cow<'a, str>, &'static str> {
 mod tests {
     use super::*;
 
-    const ROOM: Room<'_> = Room { most: 1000, hold: None };
+    const BUDGET: DecodeBudget<'_> = DecodeBudget { max_bytes: 1000, lease: None };
 
-    fn json(csv: &str) -> Result<String, Wrong> {
-        rows(csv.as_bytes(), &ROOM).map(|rows| String::from_utf8(rows.json.to_vec()).unwrap())
+    fn json(csv: &str) -> Result<String, Error> {
+        rows(csv.as_bytes(), &BUDGET).map(|rows| String::from_utf8(rows.json.to_vec()).unwrap())
     }
 
     #[test]
-    fn fields_are_text_and_null_is_null() {
+    fn unquoted_null_becomes_null() {
         assert_eq!(
             json("a,b\r\n1,\"x,\"\"y\"\"\nz\"\nNULL,\n").unwrap(),
             r#"[{"a":"1","b":"x,\"y\"\nz"},{"a":null,"b":""}]"#
@@ -185,12 +185,12 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_in_any_way_and_blank_ones_do_not_count() {
+    fn accepts_any_line_ending_and_blank_lines() {
         let two = r#"[{"a":"1"},{"a":"2"}]"#;
         for csv in ["a\n1\n2", "a\r\n1\r\n2\r\n", "a\r1\r2\r", "\n\na\n\n1\n\r\n2\n\n"] {
             assert_eq!(json(csv).unwrap(), two, "{csv:?}");
         }
-        // An empty text in quotes is a row, unlike a blank line.
+        // A quoted empty field is a row, unlike a blank line.
         assert_eq!(json("a\n\"\"\n").unwrap(), r#"[{"a":""}]"#);
         for empty in ["", "a,b", "a,b\n"] {
             assert_eq!(json(empty).unwrap(), "[]", "{empty:?}");
@@ -198,31 +198,31 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_in_one_way_is_refused() {
+    fn rejects_ambiguous_input() {
         for ragged in ["a,b\n1", "a,b\n1,2,3", "a\n1\n,", "a,b\n1,2\n3"] {
             assert_eq!(
                 json(ragged),
-                Err(Wrong::Form("All lines must have same number of fields")),
+                Err(Error::Malformed("All lines must have same number of fields")),
                 "{ragged:?}"
             );
         }
         for misplaced in ["a\nx\"y\"", "a\n\"x\"y", "a\n\"x\" ", "a\n \"x\""] {
-            assert_eq!(json(misplaced), Err(Wrong::Form(MISPLACED_QUOTE)), "{misplaced:?}");
+            assert_eq!(json(misplaced), Err(Error::Malformed(MISPLACED_QUOTE)), "{misplaced:?}");
         }
-        assert_eq!(json("a\n\"x"), Err(Wrong::Form("A quoted CSV field has no end")));
-        assert_eq!(rows(b"a\n\xff", &ROOM), Err(Wrong::Form("The CSV body is not UTF-8")));
+        assert_eq!(json("a\n\"x"), Err(Error::Malformed("A quoted CSV field has no end")));
+        assert_eq!(rows(b"a\n\xff", &BUDGET), Err(Error::Malformed("The CSV body is not UTF-8")));
     }
 
     #[test]
-    fn long_names_and_many_rows_make_no_endless_json() {
+    fn json_size_is_limited() {
         let csv = format!("{}\n{}", "a".repeat(100), "b\n".repeat(9));
         assert!(json(&csv).is_ok_and(|json| json.len() < 1000));
-        assert_eq!(json(&format!("{csv}b\n")), Err(Wrong::TooLong));
-        // A row too much is one row of bytes too many, and no more.
+        assert_eq!(json(&format!("{csv}b\n")), Err(Error::TooLarge));
+        // The limit is exceeded by at most one row.
         let one = format!("{}\nb", "a".repeat(2000));
-        assert_eq!(json(&one), Err(Wrong::TooLong));
-        let wide = "a,".repeat(MOST_KEYS);
-        assert!(matches!(json(&wide), Err(Wrong::Form(_))), "one more than there may be");
+        assert_eq!(json(&one), Err(Error::TooLarge));
+        let wide = "a,".repeat(MAX_KEYS);
+        assert!(matches!(json(&wide), Err(Error::Malformed(_))), "one column above the limit");
         assert!(json(wide.trim_end_matches(',')).is_ok());
     }
 }

@@ -1,12 +1,12 @@
-//! A JSON body, read once: which keys its objects have and, where all their values are scalars, the values by column.
+//! Parses a JSON body in one pass: the keys of its objects and, if all values are scalars, the values by column.
 //!
-//! Values are skipped or cut out, never built: they may be large, nested without end, or numbers that no type of ours
-//! holds.
+//! Values are skipped or sliced, never built: they may be large, deeply nested, or numbers that no Rust type can
+//! hold.
 //!
-//! PostgreSQL reads a value of `json_to_record` as it reads a literal: a string without its escapes, a number or boolean
-//! as it is written, and null as NULL. So such values can be parameters as well, and PostgreSQL then parses no JSON. An
-//! object or array in a value, a key that comes twice, or a character that PostgreSQL refuses leave all of the body to
-//! PostgreSQL, and so does anything else that is odd.
+//! `json_to_record` reads a scalar the same way as a literal: a string without its escapes, a number or boolean as
+//! written, and null as NULL. Such values can therefore be passed as parameters, which spares PostgreSQL from parsing
+//! JSON. A body with an object or array as a value, a repeated key, a character that PostgreSQL rejects, or anything
+//! else unusual is left to PostgreSQL entirely.
 
 mod value;
 
@@ -16,52 +16,52 @@ use bytes::Bytes;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{JsonShape, MOST_KEYS, Values};
+use super::{JsonShape, MAX_KEYS, Values};
 use value::{Cell, List};
 
-/// A longer body goes to PostgreSQL as it came: what is made of it here would be held besides.
-const LONGEST_BYTES: usize = 256 * 1024;
+/// Longer bodies are passed to PostgreSQL unparsed, because decoded values would double their memory.
+const MAX_DECODED_BYTES: usize = 256 * 1024;
 
-/// What of a JSON body decides how it is written.
+/// Keys, structure and values of a JSON body.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Read {
-    /// Keys of the object, or of the first in the array; in order, without doubles.
+pub(super) struct ParsedBody {
+    /// Distinct keys of the object, or of the first object in an array, in alphabetical order.
     pub(super) keys: Vec<String>,
-    /// What it is.
+    /// Structure of the body.
     pub(super) shape: JsonShape,
-    /// The values of the keys, if they were wanted and are scalars.
+    /// Values by key, if they were requested and are scalars.
     pub(super) values: Option<Values>,
 }
 
-/// Reads a JSON body, or finds that it is none.
-pub(super) fn read(body: &Bytes, with_values: bool) -> Option<Read> {
-    let text = std::str::from_utf8(body).ok().filter(|text| value::has_whole_surrogates(text))?;
+/// Parses a JSON body; `None` if it is not valid JSON.
+pub(super) fn read(body: &Bytes, with_values: bool) -> Option<ParsedBody> {
+    let text = std::str::from_utf8(body).ok().filter(|text| value::has_paired_surrogates(text))?;
     let mut input = serde_json::Deserializer::from_str(text);
-    let with_values = with_values && body.len() <= LONGEST_BYTES;
+    let with_values = with_values && body.len() <= MAX_DECODED_BYTES;
     let read =
-        input.deserialize_any(Outside { body, with_values }).and_then(|read| input.end().map(|()| read));
-    read.ok().or_else(|| beyond_numbers(text))
+        input.deserialize_any(BodyVisitor { body, with_values }).and_then(|read| input.end().map(|()| read));
+    read.ok().or_else(|| parse_oversized_number(text))
 }
 
-/// JSON that the parser refuses for a number in the place of an object, too large for a type of ours: a scalar, or an array
-/// that holds one. PostgreSQL has no such limit.
-fn beyond_numbers(text: &str) -> Option<Read> {
+/// Handles valid JSON that the parser rejects because a number in place of an object is too large: a scalar, or an
+/// array that contains one. PostgreSQL has no such limit.
+fn parse_oversized_number(text: &str) -> Option<ParsedBody> {
     let shape = match serde_json::from_str::<&RawValue>(text).ok()?.get().as_bytes() {
         [b'[', ..] => JsonShape::Mixed,
         _ => JsonShape::Empty,
     };
-    Some(Read { keys: Vec::new(), shape, values: None })
+    Some(ParsedBody { keys: Vec::new(), shape, values: None })
 }
 
-/// The values of these columns, which are in order and without doubles; other keys are left out, as `columns=` has it,
-/// and those that are missing are NULL.
+/// Values of the given columns, which are sorted and distinct. Other keys are ignored, as `columns=` specifies, and
+/// missing ones are NULL.
 pub(super) fn values(body: &Bytes, columns: &[String], shape: JsonShape) -> Option<Values> {
-    if body.len() > LONGEST_BYTES {
+    if body.len() > MAX_DECODED_BYTES {
         return None;
     }
     let mut input = serde_json::Deserializer::from_str(std::str::from_utf8(body).ok()?);
     let mut columns = Columns::new(columns.to_vec());
-    let mut row = Row::of(&columns);
+    let mut row = Row::new(&columns);
     let values = match shape {
         JsonShape::Object => {
             Object { columns: &mut columns, row: &mut row, with_values: true }
@@ -69,17 +69,18 @@ pub(super) fn values(body: &Bytes, columns: &[String], shape: JsonShape) -> Opti
                 .ok()?;
             row.is_flat.then(|| row.cells.into_iter().map(|cell| value::bytes(cell, body)).collect())?
         }
-        JsonShape::Array => input.deserialize_seq(Rows { columns, row, most: body.len() }).ok()?,
+        JsonShape::Array => input.deserialize_seq(Rows { columns, row, max_values: body.len() }).ok()?,
         JsonShape::Mixed | JsonShape::Empty => return None,
     };
     input.end().ok()?;
     Some(values)
 }
 
-/// Columns by name, in order, and after each the one that came after it last: objects of one client are alike.
+/// Columns by name, each with the column that last followed it: a client's objects usually have their keys in the
+/// same order.
 struct Columns {
     names: Vec<String>,
-    /// The first of an object, then for each column the next.
+    /// Index of an object's first column, then of the successor of each column.
     next: Vec<usize>,
 }
 
@@ -88,7 +89,8 @@ impl Columns {
         Self { next: (0..=names.len()).collect(), names }
     }
 
-    /// The column of this name; `slot` is 0 for the first of an object, and then one more than the last that was found.
+    /// Finds a column by name; `slot` is 0 for the first key of an object, and otherwise the last index found plus
+    /// one.
     fn find(&mut self, slot: usize, name: &str) -> Option<usize> {
         let next = self.next.get_mut(slot)?;
         if self.names.get(*next).is_none_or(|expected| expected != name) {
@@ -97,28 +99,28 @@ impl Columns {
         Some(*next)
     }
 
-    /// Nothing yet of each column, with room for so many bytes if the values are of one length.
+    /// Empty value lists, sized for `bytes` in total if all values have the same length.
     fn lists(&self, bytes: usize) -> Vec<List> {
         let each = bytes / self.names.len().max(1) + 2;
         self.names.iter().map(|_| List::new(each)).collect()
     }
 }
 
-/// One object's values, by column.
+/// Values of one object, by column.
 struct Row<'de> {
     cells: Vec<Cell<'de>>,
-    /// A null looks as if nothing had come.
+    /// Distinguishes a null from a missing key.
     seen: Vec<bool>,
-    /// Its keys are the columns.
-    is_same: bool,
-    /// Its values are scalars and can be told apart.
+    /// Whether the keys are exactly the columns.
+    has_same_keys: bool,
+    /// Whether all values are scalars and no key repeats.
     is_flat: bool,
 }
 
 impl Row<'_> {
-    fn of(columns: &Columns) -> Self {
+    fn new(columns: &Columns) -> Self {
         let count = columns.names.len();
-        Self { cells: vec![None; count], seen: vec![false; count], is_same: false, is_flat: false }
+        Self { cells: vec![None; count], seen: vec![false; count], has_same_keys: false, is_flat: false }
     }
 
     fn push_to(&mut self, lists: &mut [List]) {
@@ -146,32 +148,32 @@ fn skip<'de, A: SeqAccess<'de>>(mut elements: A) -> Result<(), A::Error> {
     Ok(())
 }
 
-/// The whole body.
-struct Outside<'a> {
+/// Visits the body.
+struct BodyVisitor<'a> {
     body: &'a Bytes,
     with_values: bool,
 }
 
-impl<'de> Visitor<'de> for Outside<'_> {
-    type Value = Read;
+impl<'de> Visitor<'de> for BodyVisitor<'_> {
+    type Value = ParsedBody;
 
-    scalars!(Read { keys: Vec::new(), shape: JsonShape::Empty, values: None });
+    scalars!(ParsedBody { keys: Vec::new(), shape: JsonShape::Empty, values: None });
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Read, A::Error> {
-        let First { keys, cells, .. } = First::read(map, self.with_values)?;
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ParsedBody, A::Error> {
+        let FirstObject { keys, cells, .. } = FirstObject::read(map, self.with_values)?;
         let bytes =
             |cells: Vec<Cell<'_>>| cells.into_iter().map(|cell| value::bytes(cell, self.body)).collect();
-        Ok(Read { keys, shape: JsonShape::Object, values: cells.map(bytes) })
+        Ok(ParsedBody { keys, shape: JsonShape::Object, values: cells.map(bytes) })
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Read, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<ParsedBody, A::Error> {
         let Some(first) = elements.next_element_seed(FirstElement { with_values: self.with_values })? else {
-            return Ok(Read { keys: Vec::new(), shape: JsonShape::Empty, values: None });
+            return Ok(ParsedBody { keys: Vec::new(), shape: JsonShape::Empty, values: None });
         };
         let mut is_uniform = first.is_some();
-        let First { keys, cells, is_short } = first.unwrap_or_default();
+        let FirstObject { keys, cells, is_truncated } = first.unwrap_or_default();
         let mut columns = Columns::new(keys);
-        let mut row = Row::of(&columns);
+        let mut row = Row::new(&columns);
         let mut lists = cells.map(|cells| {
             let mut lists = columns.lists(self.body.len());
             row.cells = cells;
@@ -184,43 +186,43 @@ impl<'de> Visitor<'de> for Outside<'_> {
             if elements.next_element_seed(object)?.is_none() {
                 break;
             }
-            is_uniform &= row.is_same || is_short;
-            lists = lists.filter(|_| row.is_same && row.is_flat);
+            is_uniform &= row.has_same_keys || is_truncated;
+            lists = lists.filter(|_| row.has_same_keys && row.is_flat);
             if let Some(lists) = &mut lists {
                 row.push_to(lists);
             }
         }
         let values = lists.map(|lists| lists.into_iter().map(|list| Some(list.end())).collect());
         let shape = if is_uniform { JsonShape::Array } else { JsonShape::Mixed };
-        Ok(Read { keys: columns.names, shape, values })
+        Ok(ParsedBody { keys: columns.names, shape, values })
     }
 }
 
-/// An object whose keys are not known yet.
+/// The first object, which defines the keys.
 #[derive(Default)]
-struct First<'de> {
-    /// In order, without doubles.
+struct FirstObject<'de> {
+    /// Distinct keys in alphabetical order.
     keys: Vec<String>,
-    /// Their values, if all are wanted and scalars.
+    /// Values by key, if they were requested and are scalars.
     cells: Option<Vec<Cell<'de>>>,
-    /// Not all keys are here.
-    is_short: bool,
+    /// Whether keys were dropped.
+    is_truncated: bool,
 }
 
-impl<'de> First<'de> {
+impl<'de> FirstObject<'de> {
     fn read<A: MapAccess<'de>>(mut map: A, with_values: bool) -> Result<Self, A::Error> {
         let mut members: Vec<(String, Cell<'de>)> = Vec::new();
-        let (mut is_flat, mut is_short) = (with_values, false);
+        let (mut is_flat, mut is_truncated) = (with_values, false);
         while let Some(key) = map.next_key::<String>()? {
             let raw = map.next_value::<&RawValue>()?.get();
             let cell = if is_flat { value::scalar(raw).filter(|_| !key.contains('\0')) } else { None };
             is_flat = cell.is_some();
-            // Of too many the first in order stay, one more than are told apart; doubles go first, so that none of those
-            // that count is lost.
-            if members.len() >= 2 * MOST_KEYS {
+            // If there are too many keys, keep the alphabetically first ones, one more than the limit. Duplicates are
+            // removed before, so that no key within the limit is lost.
+            if members.len() >= 2 * MAX_KEYS {
                 sort(&mut members);
-                is_short |= members.len() > MOST_KEYS;
-                members.truncate(MOST_KEYS + 1);
+                is_truncated |= members.len() > MAX_KEYS;
+                members.truncate(MAX_KEYS + 1);
                 is_flat = false;
             }
             members.push((key, cell.flatten()));
@@ -229,7 +231,7 @@ impl<'de> First<'de> {
         sort(&mut members);
         is_flat &= members.len() == count && count > 0;
         let (keys, cells): (_, Vec<_>) = members.into_iter().unzip();
-        Ok(Self { keys, cells: is_flat.then_some(cells), is_short })
+        Ok(Self { keys, cells: is_flat.then_some(cells), is_truncated })
     }
 }
 
@@ -238,13 +240,13 @@ fn sort(members: &mut Vec<(String, Cell<'_>)>) {
     members.dedup_by(|(one, _), (other, _)| one == other);
 }
 
-/// The first element of an array; `None` if it is no object.
+/// The first element of an array; `None` if it is not an object.
 struct FirstElement {
     with_values: bool,
 }
 
 impl<'de> DeserializeSeed<'de> for FirstElement {
-    type Value = Option<First<'de>>;
+    type Value = Option<FirstObject<'de>>;
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
         input.deserialize_any(self)
@@ -252,12 +254,12 @@ impl<'de> DeserializeSeed<'de> for FirstElement {
 }
 
 impl<'de> Visitor<'de> for FirstElement {
-    type Value = Option<First<'de>>;
+    type Value = Option<FirstObject<'de>>;
 
     scalars!(None);
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        First::read(map, self.with_values).map(Some)
+        FirstObject::read(map, self.with_values).map(Some)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, elements: A) -> Result<Self::Value, A::Error> {
@@ -265,7 +267,7 @@ impl<'de> Visitor<'de> for FirstElement {
     }
 }
 
-/// An object, or what stands in its place, read into `row`.
+/// An element of an array, read into `row` if it is an object.
 struct Object<'a, 'de> {
     columns: &'a mut Columns,
     row: &'a mut Row<'de>,
@@ -276,7 +278,7 @@ impl<'de> DeserializeSeed<'de> for Object<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<(), D::Error> {
-        (self.row.is_same, self.row.is_flat) = (false, false);
+        (self.row.has_same_keys, self.row.is_flat) = (false, false);
         input.deserialize_any(self)
     }
 }
@@ -293,21 +295,21 @@ impl<'de> Visitor<'de> for Object<'_, 'de> {
         while let Some(key) = map.next_key_seed(Key { columns, slot })? {
             let raw = map.next_value::<&RawValue>()?.get();
             let cell = if is_flat { value::scalar(raw) } else { None };
-            is_flat = cell.is_some() && key != Found::Refused;
+            is_flat = cell.is_some() && key != Found::Invalid;
             let Found::Column(index) = key else {
                 has_others = true;
                 continue;
             };
-            if let (Some(place), Some(seen)) = (row.cells.get_mut(index), row.seen.get_mut(index)) {
+            if let (Some(cell_slot), Some(seen)) = (row.cells.get_mut(index), row.seen.get_mut(index)) {
                 let is_double = std::mem::replace(seen, true);
                 is_flat &= !is_double;
                 found += usize::from(!is_double);
-                *place = cell.flatten();
+                *cell_slot = cell.flatten();
             }
             slot = index + 1;
         }
         row.is_flat = is_flat;
-        row.is_same = !has_others && found == columns.names.len();
+        row.has_same_keys = !has_others && found == columns.names.len();
         Ok(())
     }
 
@@ -316,7 +318,7 @@ impl<'de> Visitor<'de> for Object<'_, 'de> {
     }
 }
 
-/// Which column a key is.
+/// Resolves a key to its column.
 struct Key<'a> {
     columns: &'a mut Columns,
     slot: usize,
@@ -326,8 +328,8 @@ struct Key<'a> {
 enum Found {
     Column(usize),
     Other,
-    /// PostgreSQL takes no such key.
-    Refused,
+    /// PostgreSQL rejects such a key.
+    Invalid,
 }
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {
@@ -348,18 +350,19 @@ impl Visitor<'_> for Key<'_> {
     fn visit_str<E>(self, key: &str) -> Result<Found, E> {
         Ok(match self.columns.find(self.slot, key) {
             Some(index) => Found::Column(index),
-            None if key.contains('\0') => Found::Refused,
+            None if key.contains('\0') => Found::Invalid,
             None => Found::Other,
         })
     }
 }
 
-/// An array of objects of known columns; an error if PostgreSQL has to read it.
+/// An array of objects with known columns; an error if PostgreSQL has to read it.
 struct Rows<'de> {
     columns: Columns,
     row: Row<'de>,
-    /// Bytes of the body, and so the most values there may be: beyond, they are NULLs for keys that are missing.
-    most: usize,
+    /// Maximum number of values, namely the size of the body in bytes. More values can only be NULLs for missing
+    /// keys.
+    max_values: usize,
 }
 
 impl<'de> Visitor<'de> for Rows<'de> {
@@ -370,15 +373,15 @@ impl<'de> Visitor<'de> for Rows<'de> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Values, A::Error> {
-        let Self { mut columns, mut row, mut most } = self;
-        let mut lists = columns.lists(most);
+        let Self { mut columns, mut row, mut max_values } = self;
+        let mut lists = columns.lists(max_values);
         loop {
             let object = Object { columns: &mut columns, row: &mut row, with_values: true };
             if elements.next_element_seed(object)?.is_none() {
                 return Ok(lists.into_iter().map(|list| Some(list.end())).collect());
             }
-            let left = most.checked_sub(row.cells.len()).filter(|_| row.is_flat);
-            most = left.ok_or_else(|| A::Error::custom("odd, or mostly missing"))?;
+            let remaining = max_values.checked_sub(row.cells.len()).filter(|_| row.is_flat);
+            max_values = remaining.ok_or_else(|| A::Error::custom("not flat, or too many missing keys"))?;
             row.push_to(&mut lists);
         }
     }

@@ -1,11 +1,11 @@
 //! The thread that builds schema caches.
 //!
-//! A large catalog keeps a core busy for a while, which must not be a worker that answers requests. It is the same thread
-//! each time: glibc gives threads arenas of their own and keeps in them what was freed, so that a thread per load left the
-//! memory of a whole cache behind in one arena after the other.
+//! Building the cache of a large catalog keeps a core busy for a while, so it must not run on a worker that serves
+//! requests. All builds share one thread: glibc gives each thread its own arena and retains freed memory there, so
+//! one thread per load would retain the memory of a whole cache in each arena.
 //!
-//! It has the priority of the others. With less it waited five times as long as it worked on a busy machine, and a
-//! reload with it; requests notice no more of it than of the backend that reads the catalog.
+//! It runs at normal priority. At a lower one, a build on a busy machine waited five times longer than it ran, and
+//! delayed the reload; requests are not affected more than by the backend that reads the catalog.
 
 use std::sync::mpsc;
 use std::sync::{Mutex, PoisonError};
@@ -16,21 +16,21 @@ use tokio_util::task::TaskTracker;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The thread, which starts with its first work and ends with this.
+/// Handle to the thread, which starts with the first job and ends when the handle is dropped.
 pub struct BuilderThread {
-    /// Held to send.
+    /// Locked only to send.
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     tracker: TaskTracker,
 }
 
 impl BuilderThread {
-    /// Its work counts as tasks of `tracker`.
+    /// Creates the handle; jobs count as tasks of `tracker`.
     #[must_use]
     pub fn new(tracker: &TaskTracker) -> Self {
         Self { jobs: Mutex::new(None), tracker: tracker.clone() }
     }
 
-    /// Does `work` there. `None` when the thread cannot be started, or panicked.
+    /// Runs `work` on the thread. `None` if the thread cannot be started or panicked.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -38,7 +38,7 @@ impl BuilderThread {
         let (done, result) = oneshot::channel();
         let token = self.tracker.token();
         self.send(Box::new(move || {
-            // The task that waited may be gone with the server.
+            // The receiver may have been dropped at shutdown.
             let _gone = done.send(work());
             drop(token);
         }));
@@ -47,7 +47,7 @@ impl BuilderThread {
 
     fn send(&self, job: Job) {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        // There is none yet, or its last job panicked.
+        // The thread has not started, or its last job panicked.
         let job = match &*jobs {
             None => job,
             Some(jobs) => match jobs.send(job) {
@@ -57,16 +57,16 @@ impl BuilderThread {
         };
         match start(job) {
             Ok(started) => *jobs = Some(started),
-            Err(error) => tracing::warn!(%error, "cannot start the thread that builds the schema cache"),
+            Err(error) => tracing::warn!(%error, "cannot start the schema cache builder thread"),
         }
     }
 }
 
 fn start(first: Job) -> std::io::Result<mpsc::Sender<Job>> {
-    let (jobs, todo) = mpsc::channel::<Job>();
+    let (jobs, queue) = mpsc::channel::<Job>();
     thread::Builder::new().name("schema-cache".to_owned()).spawn(move || {
         first();
-        todo.into_iter().for_each(|job| job());
+        queue.into_iter().for_each(|job| job());
     })?;
     Ok(jobs)
 }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_thread_does_everything_and_is_replaced_when_it_panics() {
+    async fn jobs_share_a_thread_that_restarts_after_panic() {
         let builder = BuilderThread::new(&TaskTracker::new());
         let id = || thread::current().id();
         let first = builder.run(id).await;

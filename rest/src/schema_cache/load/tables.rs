@@ -1,4 +1,5 @@
-//! Relations, columns and keys put together from what the catalog keeps apart: rows that name each other by number.
+//! Joins relations, columns and keys, which the catalog queries return as separate rows that refer to each other by
+//! oid.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,15 +11,15 @@ use super::{LoadError, json};
 use crate::rows::types::TextTypes;
 use crate::schema_cache::name::{Name, Names};
 use crate::schema_cache::relationships::ForeignKey;
-use crate::schema_cache::view_columns::Numbered;
+use crate::schema_cache::view_columns::CatalogLookup;
 use crate::schema_cache::{Column, QualifiedName, Relation};
 
-/// `pg_relation_is_updatable` says what works by the numbers of these commands, as bits.
+/// Bits of `pg_relation_is_updatable`, numbered by command type.
 const UPDATE: u32 = 1 << 2;
 const INSERT: u32 = 1 << 3;
 const DELETE: u32 = 1 << 4;
 
-/// A type as `types.sql` gives it.
+/// A type as returned by `types.sql`.
 #[derive(Debug, Deserialize)]
 pub(super) struct LoadedType {
     oid: i64,
@@ -30,11 +31,11 @@ pub(super) struct LoadedType {
     max_length: Option<i32>,
     enum_labels: Vec<String>,
     base_oid: i64,
-    /// `to_json` shows its values as their text.
+    /// Whether `to_json` represents its values by their text.
     is_text: bool,
 }
 
-/// The numbers of the types that `to_json` shows as their text.
+/// Oids of the types that `to_json` represents by their text.
 pub(super) fn text_types(types: &[LoadedType]) -> TextTypes {
     types.iter().filter(|kind| kind.is_text).map(LoadedType::base_oid).collect()
 }
@@ -45,7 +46,7 @@ impl LoadedType {
     }
 }
 
-/// Everything that has rows, by its number.
+/// Relations by oid.
 pub(super) struct Tables {
     by_oid: HashMap<u32, Table>,
     names: Names,
@@ -54,9 +55,9 @@ pub(super) struct Tables {
 struct Table {
     relation: Relation,
     is_partition: bool,
-    /// Attribute numbers of `relation.columns`, in their order.
+    /// Attribute numbers of `relation.columns`, in the same order.
     numbers: Vec<i32>,
-    /// Of those that are always generated.
+    /// Attribute numbers of columns that are always generated.
     generated: Vec<i32>,
 }
 
@@ -72,7 +73,7 @@ impl Table {
     }
 }
 
-/// A foreign key by numbers.
+/// A foreign key with attribute numbers instead of names.
 struct NumberedKey<'a> {
     name: &'a str,
     table: u32,
@@ -81,7 +82,7 @@ struct NumberedKey<'a> {
     foreign_columns: Vec<i32>,
 }
 
-/// How many rows, and the sum of the transactions that wrote them: what `fingerprint.sql` counts.
+/// Row count and sum of the transaction ids that wrote the rows, as in `fingerprint.sql`.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     rows: u64,
@@ -101,7 +102,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// What a load has read of the versions of things.
+/// Tallies of the catalog rows read by a load, for the fingerprint.
 #[derive(Debug, Default)]
 pub(super) struct Tallies {
     pub(super) relations: Tally,
@@ -110,7 +111,7 @@ pub(super) struct Tallies {
 }
 
 impl Tables {
-    /// Reads the relations.
+    /// Builds the relations.
     pub(super) fn new(rows: &[Row], tally: &mut Tally) -> Result<Self, LoadError> {
         let mut by_oid = HashMap::with_capacity(rows.len());
         let mut names = Names::default();
@@ -127,8 +128,8 @@ impl Tables {
                 _ => parsed(next()).unwrap_or_default(),
             };
             let relation = Relation {
-                schema: names.get(schema),
-                name: names.get(name),
+                schema: names.intern(schema),
+                name: names.intern(name),
                 is_view: matches!(kind, "v" | "m"),
                 insertable: commands & INSERT != 0,
                 updatable: commands & UPDATE != 0,
@@ -142,7 +143,7 @@ impl Tables {
         Ok(Self { by_oid, names })
     }
 
-    /// Gives each relation its columns.
+    /// Adds the columns to their relations.
     pub(super) fn columns(&mut self, rows: &[Row], types: Vec<LoadedType>, tally: &mut Tally) {
         let types: HashMap<(i64, i64), LoadedType> =
             types.into_iter().map(|kind| ((kind.oid, kind.modifier), kind)).collect();
@@ -158,7 +159,7 @@ impl Tables {
             let (Some(table), Some(kind)) = (self.by_oid.get_mut(&oid), kind) else { continue };
             let (is_not_null, is_generated) = (next() == Some("t"), next() == Some("t"));
             let column = Column {
-                name: self.names.get(name),
+                name: self.names.intern(name),
                 type_name: kind.type_name.clone(),
                 base_type: kind.base_type.clone(),
                 nullable: !(is_not_null || kind.not_null),
@@ -168,7 +169,7 @@ impl Tables {
                 comment: None,
                 type_oid: kind.base_oid(),
             };
-            // They come in order or nearly so.
+            // The rows arrive nearly in order.
             let at = table.numbers.partition_point(|before| *before < number);
             table.numbers.insert(at, number);
             table.relation.columns.insert(at, column);
@@ -178,7 +179,7 @@ impl Tables {
         }
     }
 
-    /// Gives columns their own defaults.
+    /// Sets the defaults of columns.
     pub(super) fn defaults(&mut self, rows: &[Row]) {
         for row in rows {
             let mut cells = texts(row);
@@ -189,12 +190,12 @@ impl Tables {
                 && !table.generated.contains(&number)
                 && let Some(column) = table.column_mut(number)
             {
-                column.default = Some(self.names.get(expression));
+                column.default = Some(self.names.intern(expression));
             }
         }
     }
 
-    /// Gives relations and columns their comments.
+    /// Sets the comments of relations and columns.
     pub(super) fn comments(&mut self, rows: &[Row]) {
         for row in rows {
             let mut cells = texts(row);
@@ -210,7 +211,7 @@ impl Tables {
         }
     }
 
-    /// Gives each relation its primary key; the foreign keys, in the order of their tables and names.
+    /// Sets the primary keys of relations; returns the foreign keys in order of table and name.
     pub(super) fn keys(&mut self, constraints: &[Row], tally: &mut Tally) -> Vec<ForeignKey> {
         let mut unique: HashMap<u32, Vec<Vec<i32>>> = HashMap::new();
         let mut foreign = Vec::new();
@@ -263,7 +264,7 @@ impl Tables {
     }
 }
 
-impl Numbered for Tables {
+impl CatalogLookup for Tables {
     fn relation(&self, oid: u32) -> Option<QualifiedName> {
         self.by_oid.get(&oid).map(|table| table.relation.qualified_name())
     }
@@ -281,7 +282,7 @@ fn parsed<T: std::str::FromStr>(cell: Option<&str>) -> Option<T> {
     cell?.parse().ok()
 }
 
-/// `{1,2}`
+/// Parses an array of attribute numbers: `{1,2}`.
 fn numbers(cell: Option<&str>) -> Vec<i32> {
     let inner = cell.unwrap_or_default().trim_matches(['{', '}']);
     inner.split(',').filter_map(|number| number.parse().ok()).collect()

@@ -1,7 +1,7 @@
-//! Relationships found from foreign keys and functions of the catalog.
+//! Derives relationships from foreign keys and functions.
 //!
-//! Views take part through the columns they show ([`crate::schema_cache::view_columns`]): a key counts for each view in the
-//! place of its table, as long as the view shows all columns of it.
+//! Views participate through the columns they show ([`crate::schema_cache::view_columns`]): a foreign key also
+//! applies to a view in place of its table, if the view shows all columns of the key.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,49 +9,49 @@ use super::{Junction, KeyPairs, Link, Relationship};
 use crate::schema_cache::name::Name;
 use crate::schema_cache::{QualifiedName, Relation};
 
-/// A foreign key as the catalog has it.
+/// A foreign key from the catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignKey {
-    /// Constraint.
+    /// Constraint name.
     pub constraint: Name,
-    /// Relation that holds the key.
+    /// Relation with the foreign key.
     pub table: QualifiedName,
-    /// Relation it refers to.
+    /// Referenced relation.
     pub foreign: QualifiedName,
-    /// Holding and referred column, in the constraint's order.
+    /// Pairs of referencing and referenced column, in the constraint's order.
     pub columns: Vec<(Name, Name)>,
-    /// The holding columns are a primary key or unique constraint.
+    /// Whether the referencing columns are a primary key or unique constraint.
     pub is_unique: bool,
 }
 
-/// By view, the columns of tables that it shows.
+/// Columns shown by each view.
 pub type ShownColumns = HashMap<QualifiedName, Vec<ShownColumn>>;
 
-/// One view column that shows a table's column.
+/// A view column that shows a table column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownColumn {
     /// Column of the view.
     pub view_column: Name,
-    /// The table.
+    /// Table that has the column.
     pub table: QualifiedName,
-    /// Its column.
+    /// Column of the table.
     pub table_column: Name,
 }
 
-/// A computed relationship as the catalog has it.
+/// A computed relationship from the catalog.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 pub struct ComputedRelationship {
-    /// The function.
+    /// Function name.
     pub function: QualifiedName,
-    /// Relation whose row it takes.
+    /// Relation whose row the function takes.
     pub origin: QualifiedName,
-    /// Relation whose rows it returns.
+    /// Relation whose rows the function returns.
     pub target: QualifiedName,
-    /// It returns one row at most.
+    /// Whether it returns at most one row.
     pub to_one: bool,
 }
 
-/// Primary keys of views: what they show of their tables' keys.
+/// Sets the primary keys of views: the columns that show keys of their tables.
 pub fn add_view_primary_keys(relations: &mut [Relation], shown: &ShownColumns) {
     let tables: HashSet<&QualifiedName> = shown.values().flatten().map(|column| &column.table).collect();
     let mut keys = HashMap::new();
@@ -68,7 +68,7 @@ pub fn add_view_primary_keys(relations: &mut [Relation], shown: &ShownColumns) {
             let key = keys.get(table)?;
             key.iter().map(|column| shown_as(columns, table, column).next().map(Name::to_string)).collect()
         };
-        // Of a join that shows several keys, all of them.
+        // A join that shows several keys has all of them.
         let mut key: Vec<String> = tables.into_iter().filter_map(shown_key).flatten().collect();
         key.sort();
         key.dedup();
@@ -87,7 +87,7 @@ fn shown_as<'a>(
         .map(|shown| &shown.view_column)
 }
 
-/// All relationships between exposed relations, in every direction.
+/// Derives all relationships between exposed relations, in both directions.
 #[must_use]
 pub fn derive(
     foreign_keys: Vec<ForeignKey>,
@@ -100,7 +100,7 @@ pub fn derive(
         relations.iter().filter(|r| r.is_view).map(Relation::qualified_name).collect();
     let keys = with_views(foreign_keys, shown);
     let is_exposed = |name: &QualifiedName| exposed.iter().any(|schema| **schema == *name.schema);
-    // A computed relationship named like a detected target replaces the detected ones from that origin.
+    // A computed relationship named after the target of a derived one replaces it for that origin.
     let replaced: HashSet<(&QualifiedName, &QualifiedName)> =
         computed.iter().map(|c| (&c.origin, &c.function)).collect();
     let mut found = Vec::with_capacity(keys.len() * 2);
@@ -111,18 +111,21 @@ pub fn derive(
         }
     };
     for key in &keys {
-        let there = KeyPairs { constraint: key.constraint.clone(), columns: key.columns.clone() };
-        let back = KeyPairs {
+        let forward = KeyPairs { constraint: key.constraint.clone(), columns: key.columns.clone() };
+        let backward = KeyPairs {
             constraint: key.constraint.clone(),
             columns: key.columns.iter().map(|(a, b)| (b.clone(), a.clone())).collect(),
         };
-        let (there, back) = if key.is_unique {
-            (Link::OneToOne { keys: there, is_parent: false }, Link::OneToOne { keys: back, is_parent: true })
+        let (forward, backward) = if key.is_unique {
+            (
+                Link::OneToOne { keys: forward, is_parent: false },
+                Link::OneToOne { keys: backward, is_parent: true },
+            )
         } else {
-            (Link::ManyToOne(there), Link::OneToMany(back))
+            (Link::ManyToOne(forward), Link::OneToMany(backward))
         };
-        add(&key.table, &key.foreign, there);
-        add(&key.foreign, &key.table, back);
+        add(&key.table, &key.foreign, forward);
+        add(&key.foreign, &key.table, backward);
     }
     for (origin, target, junction) in junctions(&keys, relations) {
         if is_exposed(&junction.relation) {
@@ -151,9 +154,10 @@ fn relationship(
     }
 }
 
-/// The foreign keys, and for each view that shows all columns of a key's side, the same key with the view in place.
+/// Returns the foreign keys, and for each view that shows all columns of one side a copy with the view in place of
+/// the table.
 fn with_views(keys: Vec<ForeignKey>, shown: &ShownColumns) -> Vec<ForeignKey> {
-    // By the table whose columns they show: most tables have no view at all.
+    // Indexed by table, because most tables have no view.
     let mut views: HashMap<&QualifiedName, Vec<(&QualifiedName, &[ShownColumn])>> = HashMap::new();
     let mut sorted: Vec<_> = shown.iter().collect();
     sorted.sort_by_key(|(view, _)| *view);
@@ -172,8 +176,8 @@ fn with_views(keys: Vec<ForeignKey>, shown: &ShownColumns) -> Vec<ForeignKey> {
             continue;
         }
         let (own, foreign): (Vec<Name>, Vec<Name>) = key.columns.iter().cloned().unzip();
-        let holders = stand_ins(&key.table, own, holding);
-        let foreigns = stand_ins(&key.foreign, foreign, referred);
+        let holders = substitutes(&key.table, own, holding);
+        let foreigns = substitutes(&key.foreign, foreign, referred);
         for (table, columns) in &holders {
             for (foreign, foreign_columns) in &foreigns {
                 all.push(ForeignKey {
@@ -189,13 +193,13 @@ fn with_views(keys: Vec<ForeignKey>, shown: &ShownColumns) -> Vec<ForeignKey> {
     all
 }
 
-/// The table itself, and every view with the names it shows these columns under (one entry per combination).
-fn stand_ins(
+/// The table itself, and every view with the names under which it shows the columns (one entry per combination).
+fn substitutes(
     table: &QualifiedName,
     columns: Vec<Name>,
     views: &[(&QualifiedName, &[ShownColumn])],
 ) -> Vec<(QualifiedName, Vec<Name>)> {
-    let mut stand_ins = Vec::new();
+    let mut substitutes = Vec::new();
     for (view, shown_columns) in views {
         let mut combinations: Vec<Vec<Name>> = vec![Vec::new()];
         for column in &columns {
@@ -207,13 +211,13 @@ fn stand_ins(
                 })
                 .collect();
         }
-        stand_ins.extend(combinations.into_iter().map(|names| ((*view).clone(), names)));
+        substitutes.extend(combinations.into_iter().map(|names| ((*view).clone(), names)));
     }
-    stand_ins.insert(0, (table.clone(), columns));
-    stand_ins
+    substitutes.insert(0, (table.clone(), columns));
+    substitutes
 }
 
-/// Relations whose primary key covers two of their foreign keys, once per ordered pair of keys.
+/// Relations whose primary key contains two of their foreign keys, once per ordered pair.
 fn junctions<'a>(
     keys: &'a [ForeignKey],
     relations: &'a [Relation],

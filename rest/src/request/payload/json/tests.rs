@@ -17,8 +17,8 @@ fn texts(values: Option<Values>) -> Option<Vec<Option<String>>> {
     values.map(|values| values.into_iter().map(|value| value.map(text)).collect())
 }
 
-/// Read by themselves, and as `columns=` has them where those are the same.
-fn own(text: &str) -> Option<Vec<Option<String>>> {
+/// Values parsed without `columns`; checks that parsing with the same columns yields the same.
+fn values_of(text: &str) -> Option<Vec<Option<String>>> {
     let text = body(text);
     let read = read(&text, true)?;
     if read.values.is_some() {
@@ -27,7 +27,7 @@ fn own(text: &str) -> Option<Vec<Option<String>>> {
     texts(read.values)
 }
 
-fn of(columns: &[&str], text: &str) -> Option<Vec<Option<String>>> {
+fn values_with_columns(columns: &[&str], text: &str) -> Option<Vec<Option<String>>> {
     let shape = if text.trim_start().starts_with('{') { JsonShape::Object } else { JsonShape::Array };
     texts(values(&body(text), &keys(columns), shape))
 }
@@ -37,7 +37,7 @@ fn some(values: &[Option<&str>]) -> Option<Vec<Option<String>>> {
 }
 
 #[test]
-fn keys_are_compared_whatever_their_order() {
+fn key_order_does_not_matter() {
     let ab = keys(&["a", "b"]);
     for uniform in [
         r#"[{"b":1,"a":{"c":[1,{}]}}]"#,
@@ -63,7 +63,7 @@ fn keys_are_compared_whatever_their_order() {
 }
 
 #[test]
-fn numbers_may_be_as_large_as_they_like() {
+fn numbers_of_any_size_are_accepted() {
     for (number, shape) in [
         ("1e400", JsonShape::Empty),
         (" -1E+400 ", JsonShape::Empty),
@@ -79,7 +79,7 @@ fn numbers_may_be_as_large_as_they_like() {
 }
 
 #[test]
-fn half_a_character_is_no_text() {
+fn unpaired_surrogates_are_rejected() {
     for whole in [r#""\ud83d\ude00""#, r#""\\ud83d""#, r#"{"\u00e9":"\\\u0041"}"#, r#""\"\u0000""#] {
         assert!(outline(whole).is_some(), "{whole}");
     }
@@ -93,21 +93,21 @@ fn half_a_character_is_no_text() {
 }
 
 #[test]
-fn endless_keys_take_no_memory_and_doubles_hide_none() {
+fn number_of_distinct_keys_is_bounded() {
     let object = |names: &[String]| {
         let members: Vec<String> = names.iter().map(|name| format!("{name:?}:1")).collect();
         format!("{{{}}}", members.join(","))
     };
-    let many: Vec<String> = (0..10 * MOST_KEYS).map(|number| format!("k{number:06}")).collect();
+    let many: Vec<String> = (0..10 * MAX_KEYS).map(|number| format!("k{number:06}")).collect();
     for (text, shape) in [
         (object(&many), JsonShape::Object),
         (format!("[{},{}]", object(&many), object(&many)), JsonShape::Array),
     ] {
         let read = read(&body(&text), true).unwrap();
-        assert!(read.keys.len() > MOST_KEYS && read.keys.len() <= 2 * MOST_KEYS);
+        assert!(read.keys.len() > MAX_KEYS && read.keys.len() <= 2 * MAX_KEYS);
         assert_eq!((read.keys.first(), read.shape, read.values), (many.first(), shape, None));
     }
-    let doubles: Vec<String> = (0..10 * MOST_KEYS).map(|number| format!("k{:06}", number % 1_600)).collect();
+    let doubles: Vec<String> = (0..10 * MAX_KEYS).map(|number| format!("k{:06}", number % 1_600)).collect();
     let row = object(&doubles);
     let (keys, _) = outline(&row).unwrap();
     assert_eq!(keys, many.get(..1_600).unwrap());
@@ -117,7 +117,7 @@ fn endless_keys_take_no_memory_and_doubles_hide_none() {
 }
 
 #[test]
-fn depth_costs_no_stack() {
+fn nesting_depth_does_not_use_stack() {
     let deep = |open: &str, close: &str| format!("{}1{}", open.repeat(200_000), close.repeat(200_000));
     assert!(matches!(outline(&deep("[", "]")), Some((_, JsonShape::Mixed))));
     assert!(matches!(outline(&deep(r#"{"a":"#, "}")), Some((_, JsonShape::Object))));
@@ -125,23 +125,27 @@ fn depth_costs_no_stack() {
 }
 
 #[test]
-fn scalars_are_what_postgresql_would_read() {
+fn scalars_match_postgresql_literals() {
     let two = some(&[Some("x\n\"é😀"), Some("1.50")]);
-    assert_eq!(own(r#" {"b": 1.50 , "a":"x\n\"\u00e9\ud83d\ude00"} "#), two);
-    assert_eq!(own(r#"{"a":true,"b":null}"#), some(&[Some("true"), None]));
-    assert_eq!(own(r#"{"b":"","a":" "}"#), some(&[Some(" "), Some("")]));
+    assert_eq!(values_of(r#" {"b": 1.50 , "a":"x\n\"\u00e9\ud83d\ude00"} "#), two);
+    assert_eq!(values_of(r#"{"a":true,"b":null}"#), some(&[Some("true"), None]));
+    assert_eq!(values_of(r#"{"b":"","a":" "}"#), some(&[Some(" "), Some("")]));
     let rows = r#"[{"a":"x\\\"y","b":1},{"b":"NULL","a":null},{"b":"","a":"{,}"}]"#;
-    assert_eq!(own(rows), some(&[Some(r#"{"x\\\"y",NULL,"{,}"}"#), Some(r#"{"1","NULL",""}"#)]));
-    assert_eq!(of(&["a"], r#"{"b":-1e5,"c":"x"}"#), some(&[None]), "what columns= leaves out");
+    assert_eq!(values_of(rows), some(&[Some(r#"{"x\\\"y",NULL,"{,}"}"#), Some(r#"{"1","NULL",""}"#)]));
     assert_eq!(
-        of(&["a", "b"], r#"[{"b":1,"a":2},{"b":3},{"c":4,"a":5},{"b":6,"a":7}]"#),
+        values_with_columns(&["a"], r#"{"b":-1e5,"c":"x"}"#),
+        some(&[None]),
+        "keys not in columns= are ignored"
+    );
+    assert_eq!(
+        values_with_columns(&["a", "b"], r#"[{"b":1,"a":2},{"b":3},{"c":4,"a":5},{"b":6,"a":7}]"#),
         some(&[Some(r#"{"2",NULL,"5","7"}"#), Some(r#"{"1","3",NULL,"6"}"#)])
     );
-    assert_eq!(of(&["a"], "[]"), some(&[Some("{}")]));
+    assert_eq!(values_with_columns(&["a"], "[]"), some(&[Some("{}")]));
 }
 
 #[test]
-fn a_value_without_escapes_is_not_copied() {
+fn value_without_escapes_is_not_copied() {
     let text = body(r#"{"a":"plain","b":"\t"}"#);
     let values = read(&text, true).unwrap().values.unwrap();
     let within = |value: &Option<Bytes>| text.as_ptr_range().contains(&value.as_ref().unwrap().as_ptr());
@@ -149,7 +153,7 @@ fn a_value_without_escapes_is_not_copied() {
 }
 
 #[test]
-fn what_is_odd_is_left_to_postgresql() {
+fn unusual_bodies_are_left_to_postgresql() {
     for odd in [
         r#"{"a":{}}"#,
         r#"{"a":[1]}"#,
@@ -173,11 +177,11 @@ fn what_is_odd_is_left_to_postgresql() {
         r#"{"a":NaN}"#,
         "",
     ] {
-        assert_eq!((own(odd), of(&["a"], odd)), (None, None), "{odd}");
+        assert_eq!((values_of(odd), values_with_columns(&["a"], odd)), (None, None), "{odd}");
     }
-    assert_eq!((own("{}"), own("[{},{}]"), own("[]")), (None, None, None), "nothing to take out");
-    assert_eq!(own(r#"[{"a":1},{"b":1}]"#), None, "no one set of columns");
-    assert_eq!(of(&["a", "b", "c", "d"], "[{},{},{}]"), None, "more than was sent");
-    let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(LONGEST_BYTES));
-    assert_eq!((own(&long), of(&["a"], &long)), (None, None), "held twice");
+    assert_eq!((values_of("{}"), values_of("[{},{}]"), values_of("[]")), (None, None, None), "no values");
+    assert_eq!(values_of(r#"[{"a":1},{"b":1}]"#), None, "keys differ");
+    assert_eq!(values_with_columns(&["a", "b", "c", "d"], "[{},{},{}]"), None, "more values than bytes");
+    let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(MAX_DECODED_BYTES));
+    assert_eq!((values_of(&long), values_with_columns(&["a"], &long)), (None, None), "too long to decode");
 }

@@ -1,4 +1,4 @@
-//! One value of a JSON body, as PostgreSQL is given it.
+//! Text of single values in a JSON body, as passed to PostgreSQL.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 /// The text of a scalar; `None` is NULL.
 pub(super) type Cell<'de> = Option<Cow<'de, str>>;
 
-/// What PostgreSQL reads in the place of a value; `None` if that cannot be told here.
+/// Text that PostgreSQL would read for a JSON value; `None` if the value must be left to PostgreSQL.
 pub(super) fn scalar(raw: &str) -> Option<Cell<'_>> {
     match raw.as_bytes() {
         [b'{' | b'[', ..] | [] => None,
@@ -24,7 +24,7 @@ pub(super) fn scalar(raw: &str) -> Option<Cell<'_>> {
     }
 }
 
-/// A value by itself: as it stands in the body, where it has no escapes.
+/// Bytes of a value; a slice of the body if it has no escapes.
 pub(super) fn bytes(cell: Cell<'_>, body: &Bytes) -> Option<Bytes> {
     cell.map(|text| match text {
         Cow::Borrowed(text) => body.slice_ref(text.as_bytes()),
@@ -32,12 +32,12 @@ pub(super) fn bytes(cell: Cell<'_>, body: &Bytes) -> Option<Bytes> {
     })
 }
 
-/// The text of an array under construction.
+/// Text of an array under construction.
 pub(super) struct List(Vec<u8>);
 
 impl List {
-    pub(super) fn new(room: usize) -> Self {
-        let mut text = Vec::with_capacity(room);
+    pub(super) fn new(capacity: usize) -> Self {
+        let mut text = Vec::with_capacity(capacity);
         text.push(b'{');
         Self(text)
     }
@@ -66,9 +66,9 @@ impl List {
     }
 }
 
-/// Whether every `\ud83d` is followed by its other half. Skipped values are not looked at by the parser, and PostgreSQL
-/// would call half a character an error of its own.
-pub(super) fn has_whole_surrogates(text: &str) -> bool {
+/// Whether every surrogate is paired. The parser does not check values that it skips, and PostgreSQL would report its
+/// own error.
+pub(super) fn has_paired_surrogates(text: &str) -> bool {
     if !text.contains("\\u") {
         return true;
     }
@@ -91,7 +91,7 @@ pub(super) fn has_whole_surrogates(text: &str) -> bool {
     true
 }
 
-/// The UTF-16 unit of four digits; 0 where they are none, which the parser will say.
+/// UTF-16 code unit of four hex digits; 0 if they are invalid, which the parser reports.
 fn unit(digits: [u8; 4]) -> u16 {
     std::str::from_utf8(&digits).ok().and_then(|text| u16::from_str_radix(text, 16).ok()).unwrap_or(0)
 }
