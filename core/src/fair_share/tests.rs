@@ -200,7 +200,7 @@ enum Step {
 
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0_u8..4, 1_usize..4).prop_map(|(who, permits)| Step::Acquire(who, permits)),
+        6 => (0_u8..4, 1_usize..4).prop_map(|(client, permits)| Step::Acquire(client, permits)),
         3 => Just(Step::Poll),
         2 => any::<usize>().prop_map(Step::Leave),
         4 => any::<usize>().prop_map(Step::Return),

@@ -1,9 +1,9 @@
-//! Which addresses are of the public internet: the guard against requests that a name of someone else's leads to this
-//! machine, its network, or the metadata service of a cloud.
+//! Classification of addresses: protects against URLs supplied by others that resolve to this machine, its network or
+//! a cloud's metadata service.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether packets to it leave for the public internet.
+/// Whether the address belongs to the public internet.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
@@ -20,7 +20,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_broadcast()
         || address.is_documentation()
         || address.is_multicast();
-    // "This network", carriers' shared space, protocol assignments, benchmarks, and what is reserved.
+    // "This network", carrier-grade NAT, protocol assignments, benchmarking, and reserved blocks.
     let is_reserved = a == 0
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
@@ -31,11 +31,11 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, ..] = address.segments();
-    // Global unicast is 2000::/3; documentation and tunnels lie in it.
+    // Global unicast is 2000::/3, which includes documentation and tunnel prefixes.
     first & 0xe000 == 0x2000 && !(first == 0x2001 && (second == 0xdb8 || second < 0x200)) && first != 0x2002
 }
 
-/// The IPv4 address that a mapped or translated IPv6 address stands for.
+/// The IPv4 address inside an IPv4-mapped or NAT64 IPv6 address.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, high, low] = address.segments();
     let translated = [a, b, c, d, e, f] == [0x64, 0xff9b, 0, 0, 0, 0];
