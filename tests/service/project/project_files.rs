@@ -133,7 +133,7 @@ async fn out_of_order_and_changed_files_are_rejected() {
     expect(
         "migrations/0001_a.sql",
         "create table b ()",
-        "migrations/0001_a.sql was changed after it had been applied",
+        "migrations/0001_a.sql was changed after being applied",
     )
     .await;
     expect("migrations/0002_b.sql", "", "0002_b.sql is new but precedes migrations/0003_c.sql").await;
