@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use super::answer::Answer;
 use super::case::Case;
+use super::response::Response;
 
 /// Longer than any case takes.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -28,31 +28,31 @@ impl Connection {
     }
 
     /// The response to a request; a transport error is a response with status 0.
-    pub(crate) async fn ask(&mut self, case: &Case) -> Answer {
+    pub(crate) async fn ask(&mut self, case: &Case) -> Response {
         // An idle connection may have been closed; retry once with a new one.
         let is_reused = self.stream.is_some();
         match self.exchange(case).await {
-            Ok(answer) => answer,
+            Ok(response) => response,
             Err(_) if is_reused => {
                 self.stream = None;
-                self.exchange(case).await.unwrap_or_else(Answer::broken)
+                self.exchange(case).await.unwrap_or_else(Response::broken)
             }
-            Err(problem) => Answer::broken(problem),
+            Err(problem) => Response::broken(problem),
         }
     }
 
-    async fn exchange(&mut self, case: &Case) -> Result<Answer, String> {
+    async fn exchange(&mut self, case: &Case) -> Result<Response, String> {
         let exchange = self.exchange_untimed(case);
         let result = tokio::time::timeout(LIMIT, exchange)
             .await
-            .unwrap_or_else(|_| Err("no answer in time".to_owned()));
+            .unwrap_or_else(|_| Err("no response in time".to_owned()));
         if result.is_err() {
             self.stream = None;
         }
         result
     }
 
-    async fn exchange_untimed(&mut self, case: &Case) -> Result<Answer, String> {
+    async fn exchange_untimed(&mut self, case: &Case) -> Result<Response, String> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
@@ -62,11 +62,11 @@ impl Connection {
             }
         };
         stream.write_all(&written(case)).await.map_err(text)?;
-        let (answer, stays_open) = read(&mut stream, &case.method).await?;
+        let (response, stays_open) = read(&mut stream, &case.method).await?;
         if stays_open {
             self.stream = Some(stream);
         }
-        Ok(answer)
+        Ok(response)
     }
 }
 
@@ -87,7 +87,7 @@ fn written(case: &Case) -> Vec<u8> {
     text.into_bytes()
 }
 
-async fn read(stream: &mut BufReader<TcpStream>, method: &str) -> Result<(Answer, bool), String> {
+async fn read(stream: &mut BufReader<TcpStream>, method: &str) -> Result<(Response, bool), String> {
     let line = read_line(stream).await?;
     let mut words = line.splitn(3, ' ');
     let status =
@@ -119,7 +119,7 @@ async fn read(stream: &mut BufReader<TcpStream>, method: &str) -> Result<(Answer
         let _read = stream.read_to_end(&mut body).await.map_err(text)?;
         body
     };
-    Ok((Answer { status, reason, headers, body }, stays_open))
+    Ok((Response { status, reason, headers, body }, stays_open))
 }
 
 async fn read_line(stream: &mut BufReader<TcpStream>) -> Result<String, String> {

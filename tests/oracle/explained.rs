@@ -15,8 +15,8 @@ pub(crate) mod single;
 mod tests;
 mod writes;
 
-use super::answer::View;
 use super::case::Case;
+use super::response::View;
 
 /// One explained difference.
 pub(crate) struct Rule {

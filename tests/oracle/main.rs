@@ -18,7 +18,6 @@
     reason = "a test fails by panicking and prints its results"
 )]
 
-mod answer;
 mod case;
 mod configurations;
 mod connection;
@@ -28,6 +27,7 @@ mod generator;
 mod known;
 mod model;
 mod report;
+mod response;
 mod servers;
 
 use std::collections::BTreeMap;
@@ -35,11 +35,11 @@ use std::collections::BTreeMap;
 use basalt_testkit::{Cluster, TestDatabase};
 use tokio::task::JoinSet;
 
-use answer::Exchange;
 use case::Case;
 use configurations::{BAZAAR, CAPPED, COMMITTED, Configuration, OPEN, OTHERS, STRICT, Schema};
 use generator::Generator;
 use model::Model;
+use response::Exchange;
 use servers::Pair;
 
 /// Enough to combine each pair of grammar rules several times, in under a minute.
@@ -113,18 +113,18 @@ async fn ask_all(runs: Vec<Run>) -> Vec<Exchange> {
     for _ in 0..2 {
         let (bases, runs) = (std::sync::Arc::clone(&bases), std::sync::Arc::clone(&runs));
         let _lane = lanes.spawn(async move {
-            let mut answers = Vec::new();
+            let mut responses = Vec::new();
             loop {
                 let next = runs.lock().expect("nobody panicked").next();
-                let Some((index, run)) = next else { return answers };
+                let Some((index, run)) = next else { return responses };
                 let base = &bases[run.configuration.schema.name()];
-                answers.push((index, ask(run, base).await));
+                responses.push((index, ask(run, base).await));
             }
         });
     }
-    let mut answers: Vec<_> = lanes.join_all().await.into_iter().flatten().collect();
-    answers.sort_by_key(|(index, _)| *index);
-    answers.into_iter().flat_map(|(_, exchanges)| exchanges).collect()
+    let mut responses: Vec<_> = lanes.join_all().await.into_iter().flatten().collect();
+    responses.sort_by_key(|(index, _)| *index);
+    responses.into_iter().flat_map(|(_, exchanges)| exchanges).collect()
 }
 
 /// Sends all requests to both servers: reads concurrently, then writes sequentially.

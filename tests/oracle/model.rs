@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use basalt_testkit::TestDatabase;
 use serde::Deserialize;
 
-use super::answer::Exchange;
 use super::case::Case;
+use super::response::Exchange;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Model {
@@ -134,15 +134,15 @@ impl Model {
         probes
     }
 
-    /// Parts the ways by what PostgREST said to the probes.
-    pub(crate) fn learn(&mut self, answers: &[Exchange]) {
+    /// Separates embeds that PostgREST rejected in the probes.
+    pub(crate) fn learn(&mut self, responses: &[Exchange]) {
         self.misleading = vec![Vec::new(); self.relations.len()];
         let all = std::mem::take(&mut self.embeds);
-        let mut answers = answers.iter();
+        let mut responses = responses.iter();
         for (index, embeds) in all.into_iter().enumerate() {
             let (right, wrong) = embeds
                 .into_iter()
-                .partition(|_| answers.next().is_some_and(|answer| answer.postgrest.status == 200));
+                .partition(|_| responses.next().is_some_and(|response| response.postgrest.status == 200));
             self.embeds.push(right);
             self.misleading[index] = wrong;
         }

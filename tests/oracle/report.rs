@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::answer::{Answer, Exchange, View};
 use super::explained::{RARE, STANDING, rules, single};
 use super::known::KNOWN;
+use super::response::{Exchange, Response, View};
 
 /// How many differences the test's own output shows; the report has them all.
 const SHOWN: usize = 25;
@@ -24,7 +24,7 @@ struct Figures {
 struct Difference<'a> {
     exchange: &'a Exchange,
     expected: View,
-    answered: View,
+    actual: View,
     /// What kind it is, for grouping.
     kind: String,
 }
@@ -50,24 +50,24 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
             continue;
         }
         let mut expected = View::of(&exchange.postgrest);
-        let mut answered = View::of(&exchange.basalt);
+        let mut actual = View::of(&exchange.basalt);
         for rule in STANDING {
-            if (rule.apply)(&exchange.case, &mut expected, &mut answered) {
+            if (rule.apply)(&exchange.case, &mut expected, &mut actual) {
                 *used.entry(rule.name).or_default() += 1;
             }
         }
         let mut needed = Vec::new();
-        let line = single::find(&exchange.case, &answered);
+        let line = single::find(&exchange.case, &actual);
         for rule in rules() {
-            if expected == answered {
+            if expected == actual {
                 break;
             }
-            if (rule.apply)(&exchange.case, &mut expected, &mut answered) {
+            if (rule.apply)(&exchange.case, &mut expected, &mut actual) {
                 needed.push(rule.name);
             }
         }
         if let Some(rule) = needed.iter().find(|name| watched.split(',').any(|rule| rule == **name)) {
-            let (theirs, ours) = (View::of(&exchange.postgrest).shown(), answered.shown());
+            let (theirs, ours) = (View::of(&exchange.postgrest).shown(), actual.shown());
             let place = &exchange.case.place;
             let _ok = writeln!(
                 seen,
@@ -84,7 +84,7 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
         let malformed = framing_fault(exchange);
         let figure = figures.entry(exchange.configuration).or_default();
         figure.sent += 1;
-        if expected == answered && malformed.is_none() {
+        if expected == actual && malformed.is_none() {
             if needed.is_empty() {
                 equal += 1;
                 figure.equal += 1;
@@ -94,8 +94,8 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
             }
             continue;
         }
-        let kind = malformed.unwrap_or_else(|| kind_of(&expected, &answered));
-        differences.push(Difference { exchange, expected, answered, kind });
+        let kind = malformed.unwrap_or_else(|| kind_of(&expected, &actual));
+        differences.push(Difference { exchange, expected, actual, kind });
     }
     let known: BTreeMap<&str, &str> = KNOWN.iter().copied().collect();
     let (known_ones, unexplained): (Vec<_>, Vec<_>) = differences
@@ -142,9 +142,9 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
     assert!(idle.is_empty(), "unused rules: {idle:?}");
 }
 
-/// What no comparison with PostgREST 12 shows, because it never told the length.
+/// A framing error, which no comparison shows because PostgREST 12 never sends a length.
 fn framing_fault(exchange: &Exchange) -> Option<String> {
-    let Answer { status, headers, body, .. } = &exchange.basalt;
+    let Response { status, headers, body, .. } = &exchange.basalt;
     let header = |name: &str| headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let fault = match *status {
         0 => Some("no response"),
@@ -162,30 +162,30 @@ fn framing_fault(exchange: &Exchange) -> Option<String> {
 }
 
 /// What differs, without the particulars.
-fn kind_of(expected: &View, answered: &View) -> String {
+fn kind_of(expected: &View, actual: &View) -> String {
     let mut parts = Vec::new();
-    if expected.status != answered.status {
+    if expected.status != actual.status {
         let code = |view: &View| if view.status >= 300 { view.error("code") } else { String::new() };
         parts.push(format!(
             "status {} {} → {} {}",
             expected.status,
             code(expected),
-            answered.status,
-            code(answered)
+            actual.status,
+            code(actual)
         ));
         return parts.join(", ");
     }
-    if expected.reason != answered.reason {
+    if expected.reason != actual.reason {
         parts.push("reason phrase".to_owned());
     }
-    let names: BTreeSet<&String> = expected.headers.keys().chain(answered.headers.keys()).collect();
+    let names: BTreeSet<&String> = expected.headers.keys().chain(actual.headers.keys()).collect();
     for name in names {
-        if expected.headers.get(name) != answered.headers.get(name) {
+        if expected.headers.get(name) != actual.headers.get(name) {
             parts.push(format!("header {name}"));
         }
     }
-    if expected.body != answered.body {
-        let (theirs, ours) = (expected.json(), answered.json());
+    if expected.body != actual.body {
+        let (theirs, ours) = (expected.json(), actual.json());
         if expected.status >= 300 && theirs.is_object() && ours.is_object() {
             for key in ["code", "message", "details", "hint"] {
                 if theirs.get(key) != ours.get(key) {
@@ -206,7 +206,7 @@ fn shown(difference: &Difference<'_>) -> String {
         difference.kind,
         difference.exchange.case.shown(),
         difference.expected.shown(),
-        difference.answered.shown()
+        difference.actual.shown()
     )
 }
 

@@ -11,10 +11,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::{Client, NoTls};
 
-use super::answer::{Answer, Exchange};
 use super::case::Case;
 use super::configurations::Configuration;
 use super::connection::Connection;
+use super::response::{Exchange, Response};
 
 /// HS256, of both servers.
 pub(crate) const SECRET: &str = "a secret of at least thirty-two characters";
@@ -161,7 +161,7 @@ fn contents_differ(
         }
         text
     };
-    let answer = |body: String| Answer {
+    let response = |body: String| Response {
         status: 200,
         reason: "OK".to_owned(),
         headers: Vec::new(),
@@ -169,7 +169,7 @@ fn contents_differ(
     };
     let mut case = Case::get(place, "/what-the-writes-left");
     case.body = Some(requests.join("\n"));
-    let (postgrest, basalt) = (answer(differing(&theirs, &ours)), answer(differing(&ours, &theirs)));
+    let (postgrest, basalt) = (response(differing(&theirs, &ours)), response(differing(&ours, &theirs)));
     Exchange { configuration, case, postgrest, basalt }
 }
 

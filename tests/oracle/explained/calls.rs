@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::answer::View;
 use super::super::case::Case;
+use super::super::response::View;
 use super::faults::{missing_column, take};
 use super::{Rule, complaint};
 
@@ -83,16 +83,16 @@ fn own_items(select: &str) -> String {
         .join(",")
 }
 
-fn empty_raw_body(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn empty_raw_body(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let applies = case.path().starts_with("/rpc/")
         && case.body.as_deref().is_none_or(str::is_empty)
         && expected.is("22P02")
         && expected.error("details") == "The input string ended unexpectedly."
-        && answered.status < 300;
-    take(expected, answered, applies)
+        && actual.status < 300;
+    take(expected, actual, applies)
 }
 
-fn unselected_columns(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn unselected_columns(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let column = missing_column(expected);
     let is_named = |item: &str| {
         let source = item.rsplit(':').find(|part| !part.is_empty()).unwrap_or_default();
@@ -107,43 +107,43 @@ fn unselected_columns(case: &Case, expected: &mut View, answered: &mut View) -> 
         && !column.is_empty()
         && case.query().contains(&column)
         && !is_selected
-        && missing_column(answered) != column;
+        && missing_column(actual) != column;
     // The column is there; what is wrong otherwise is another fault of the request, or of the rows.
-    let is_possible = answered.status < 300
-        || ["PGRST116", "PGRST103", "PGRST124", "25006"].into_iter().any(|code| answered.is(code))
-        || answered.error("code").starts_with("23")
-        || complaint::is_in(&complaint::words(case), answered);
+    let is_possible = actual.status < 300
+        || ["PGRST116", "PGRST103", "PGRST124", "25006"].into_iter().any(|code| actual.is(code))
+        || actual.error("code").starts_with("23")
+        || complaint::is_in(&complaint::words(case), actual);
     let applies = applies && is_possible;
-    take(expected, answered, applies)
+    take(expected, actual, applies)
 }
 
 /// 12 falls back to a function whose single parameter has a fitting type, whatever its name.
-fn named_raw_parameter(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn named_raw_parameter(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let message = expected.error("message");
     let called_without = message.starts_with("function ") && message.ends_with("() does not exist");
     let applies = case.method == "POST"
         && case.path().starts_with("/rpc/")
         && (expected.is("42883") && called_without || expected.is("PGRST107") || expected.status < 300)
-        && answered.is("PGRST202")
-        && answered.error("details").contains("with a single unnamed ");
-    take(expected, answered, applies)
+        && actual.is("PGRST202")
+        && actual.error("details").contains("with a single unnamed ");
+    take(expected, actual, applies)
 }
 
-fn argument_names(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn argument_names(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_odd = |key: &str| {
         key.trim() != key
             || key.contains(|letter: char| !letter.is_alphanumeric() && !" _-$".contains(letter))
     };
     let is_found = expected.status < 300 || expected.error("code").starts_with("22");
-    let is_bodiless = case.method == "HEAD" && answered.status == 404;
+    let is_bodiless = case.method == "HEAD" && actual.status == 404;
     let applies = case.path().starts_with("/rpc/")
         && !case.is_write()
         && case.parameters().iter().any(|(key, _)| is_odd(key))
-        && (expected.is("PGRST202") && (answered.is("PGRST202") || answered.status < 300)
+        && (expected.is("PGRST202") && (actual.is("PGRST202") || actual.status < 300)
             || ["PGRST100", "PGRST107", "PGRST122", "PGRST203"].into_iter().any(|later| expected.is(later))
-                && answered.is("PGRST202")
-            || is_found && (answered.is("PGRST202") || is_bodiless));
-    take(expected, answered, applies)
+                && actual.is("PGRST202")
+            || is_found && (actual.is("PGRST202") || is_bodiless));
+    take(expected, actual, applies)
 }
 
 /// Whether the arguments come as text.
@@ -152,10 +152,10 @@ fn has_literals(case: &Case) -> bool {
         && (!case.is_write() || case.header("Content-Type") == Some("application/x-www-form-urlencoded"))
 }
 
-fn json_literal(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn json_literal(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let text = expected.json().as_str().map(str::to_owned);
     let value = text.as_ref().and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let ours: Option<Value> = serde_json::from_str(&answered.body).ok();
+    let ours: Option<Value> = serde_json::from_str(&actual.body).ok();
     let is_read = |theirs: &Value, ours: &Value| {
         theirs == ours
             || theirs.as_str().is_some_and(|text| serde_json::from_str(text).ok().as_ref() == Some(ours))
@@ -175,62 +175,62 @@ fn json_literal(case: &Case, expected: &mut View, answered: &mut View) -> bool {
         && ours.as_ref().and_then(Value::as_str).is_some_and(|ours| TYPES.contains(&ours));
     let applies = has_literals(case)
         && expected.status < 300
-        && expected.status == answered.status
-        && (is_same || is_type || text.is_some() && unquoted(&expected.body) == unquoted(&answered.body));
+        && expected.status == actual.status
+        && (is_same || is_type || text.is_some() && unquoted(&expected.body) == unquoted(&actual.body));
     if applies {
-        expected.body.clone_from(&answered.body);
+        expected.body.clone_from(&actual.body);
     }
     applies
 }
 
-fn unnamed_default(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn unnamed_default(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_bare = case.query().is_empty() && case.body.as_deref().is_none_or(str::is_empty);
     let applies = has_literals(case)
         && is_bare
         && expected.status == 200
-        && answered.status == 200
+        && actual.status == 200
         && expected.body == "{}";
     if applies {
-        expected.body.clone_from(&answered.body);
+        expected.body.clone_from(&actual.body);
     }
     applies
 }
 
-fn computed_of_call(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn computed_of_call(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let applies = case.path().starts_with("/rpc/")
         && expected.is("42846")
         && expected.error("message").starts_with("cannot cast type record to ")
-        && !answered.is("42846");
-    take(expected, answered, applies)
+        && !actual.is("42846");
+    take(expected, actual, applies)
 }
 
-fn empty_select_of_call(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn empty_select_of_call(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_empty = case.parameters().iter().any(|(key, value)| key == "select" && value.is_empty());
     let rows = |view: &View| view.json().as_array().map(Vec::len);
     let applies = case.path().starts_with("/rpc/")
         && is_empty
         && expected.body.contains("\"json_data\":")
-        && expected.status == answered.status
-        && rows(expected) == rows(answered);
-    take(expected, answered, applies)
+        && expected.status == actual.status
+        && rows(expected) == rows(actual);
+    take(expected, actual, applies)
 }
 
-fn csv_of_no_rows(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn csv_of_no_rows(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_header = expected.body.strip_suffix('\n').is_some_and(|header| !header.contains('\n'));
     let applies = case.path().starts_with("/rpc/")
-        && expected.status == answered.status
+        && expected.status == actual.status
         && expected.header("content-type").starts_with("text/csv")
         && expected.header("content-range").starts_with("*/")
         && is_header
-        && answered.body == "\n";
+        && actual.body == "\n";
     if applies {
-        expected.body.clone_from(&answered.body);
+        expected.body.clone_from(&actual.body);
     }
     applies
 }
 
-fn literal_first(case: &Case, expected: &mut View, answered: &mut View) -> bool {
-    let message = answered.error("message");
+fn literal_first(case: &Case, expected: &mut View, actual: &mut View) -> bool {
+    let message = actual.error("message");
     let is_value = |value: &str| message.ends_with(&format!(": \"{value}\""));
     let is_argument = case.parameters().iter().any(|(_, value)| is_value(value))
         || case.body.as_deref().is_some_and(|body| {
@@ -241,14 +241,12 @@ fn literal_first(case: &Case, expected: &mut View, answered: &mut View) -> bool 
                 })
         });
     let is_other = expected.status < 300 || expected.error("code").starts_with("42");
-    let applies = case.path().starts_with("/rpc/")
-        && is_argument
-        && answered.error("code").starts_with("22")
-        && is_other;
-    take(expected, answered, applies)
+    let applies =
+        case.path().starts_with("/rpc/") && is_argument && actual.error("code").starts_with("22") && is_other;
+    take(expected, actual, applies)
 }
 
-fn handler_of_values(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn handler_of_values(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let path = percent_encoding::percent_decode_str(case.path()).decode_utf8_lossy().into_owned();
     let function = path.strip_prefix("/rpc/").unwrap_or_default();
     let message = expected.error("message").replace('"', "");
@@ -256,8 +254,8 @@ fn handler_of_values(case: &Case, expected: &mut View, answered: &mut View) -> b
     let applies = expected.is("42704")
         && message.starts_with("type ")
         && message.ends_with(&format!(".{function} does not exist"))
-        && answered.status < 300
+        && actual.status < 300
         && !accept.is_empty()
-        && answered.header("content-type").starts_with(accept);
-    take(expected, answered, applies)
+        && actual.header("content-type").starts_with(accept);
+    take(expected, actual, applies)
 }

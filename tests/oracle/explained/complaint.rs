@@ -4,8 +4,8 @@
 //! faults are really there: each complaint has to be found in the request again, by the name, value, operator or
 //! function that it names. A complaint of a kind that is not listed here is never there.
 
-use super::super::answer::View;
 use super::super::case::Case;
+use super::super::response::View;
 
 /// What SQL's operators are called on the wire.
 const OPERATORS: &[(&str, &str)] = &[

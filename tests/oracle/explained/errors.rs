@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::answer::View;
 use super::super::case::{Case, as_role};
+use super::super::response::View;
 use super::Rule;
 
 pub(super) const RULES: &[Rule] = &[
@@ -76,7 +76,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 fn singular(_case: &Case, expected: &mut View, _answered: &mut View) -> bool {
-    // An answer to HEAD is known by its two types.
+    // A response to HEAD is known by its two types.
     let has_two_types = expected.headers.get("content-type").is_some_and(|kinds| kinds.len() == 2);
     let applies = expected.is("PGRST116") || (expected.status == 406 && has_two_types);
     if !applies {
@@ -89,8 +89,8 @@ fn singular(_case: &Case, expected: &mut View, _answered: &mut View) -> bool {
     true
 }
 
-fn not_acceptable(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
-    let is_bodiless = expected.body.is_empty() && answered.status == 406;
+fn not_acceptable(_case: &Case, expected: &mut View, actual: &mut View) -> bool {
+    let is_bodiless = expected.body.is_empty() && actual.status == 406;
     let applies = expected.status == 415 && (expected.is("PGRST107") || is_bodiless);
     if applies {
         expected.status = 406;
@@ -113,17 +113,17 @@ fn unknown_schema(case: &Case, expected: &mut View, _answered: &mut View) -> boo
 }
 
 /// The hint is ours when it has the form of one.
-fn hint_of(answered: &View, start: &str) -> Value {
-    let hint = answered.error("hint");
+fn hint_of(actual: &View, start: &str) -> Value {
+    let hint = actual.error("hint");
     if hint.starts_with(start) { json!(hint) } else { Value::Null }
 }
 
-fn unknown_table(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn unknown_table(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_missing = expected.is("42P01") && expected.error("message").starts_with("relation \"");
     let has_no_options = matches!(case.method.as_str(), "OPTIONS" | "POST" | "PATCH" | "PUT")
         && expected.status == 404
         && expected.body == "{}";
-    if !is_missing && !has_no_options && !answered.is("PGRST205") {
+    if !is_missing && !has_no_options && !actual.is("PGRST205") {
         return false;
     }
     // 12 looked at the query first, and found a missing table only in PostgreSQL.
@@ -146,15 +146,15 @@ fn unknown_table(case: &Case, expected: &mut View, answered: &mut View) -> bool 
         "PGRST205",
         &message,
         &Value::Null,
-        &hint_of(answered, &format!("Perhaps you meant the table '{profile}.")),
+        &hint_of(actual, &format!("Perhaps you meant the table '{profile}.")),
     );
     true
 }
 
-fn invalid_path(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn invalid_path(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let segments = case.path().trim_start_matches('/').split('/').count();
     let is_nothing = expected.status == 404 && (expected.body == "{}" || case.path() == "/rpc/");
-    let applies = is_nothing && (segments > 1 || case.path().starts_with("//")) && answered.is("PGRST125");
+    let applies = is_nothing && (segments > 1 || case.path().starts_with("//")) && actual.is("PGRST125");
     if applies {
         expected.become_error(
             404,
@@ -167,15 +167,15 @@ fn invalid_path(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     applies
 }
 
-fn parse_error(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
-    if !expected.is("PGRST100") || !answered.is("PGRST100") {
+fn parse_error(_case: &Case, expected: &mut View, actual: &mut View) -> bool {
+    if !expected.is("PGRST100") || !actual.is("PGRST100") {
         return false;
     }
     let form = |view: &View| view.error("message").rsplit_once(" (line ").map(|(form, _)| form.to_owned());
-    if form(expected) != form(answered) {
+    if form(expected) != form(actual) {
         return false;
     }
-    let (message, details) = (answered.error("message"), answered.error("details"));
+    let (message, details) = (actual.error("message"), actual.error("details"));
     if details.is_empty() {
         return false;
     }
@@ -257,10 +257,10 @@ fn origin_hint(_case: &Case, expected: &mut View, _answered: &mut View) -> bool 
     applies
 }
 
-fn grant_hint(case: &Case, expected: &mut View, answered: &mut View) -> bool {
-    let hint = answered.error("hint");
-    let is_told = case.header("Authorization") == Some(as_role("service_role").as_str());
-    let applies = is_told
+fn grant_hint(case: &Case, expected: &mut View, actual: &mut View) -> bool {
+    let hint = actual.error("hint");
+    let is_explained = case.header("Authorization") == Some(as_role("service_role").as_str());
+    let applies = is_explained
         && expected.is("42501")
         && expected.error("hint").is_empty()
         && hint.starts_with("Grant the required privileges to the current role with: GRANT ")
@@ -293,7 +293,7 @@ fn unknown_role(_case: &Case, expected: &mut View, _answered: &mut View) -> bool
     applies
 }
 
-/// What 12 said about a token, and what is said since.
+/// Messages of 12 about a token, and those since.
 const TOKEN_WORDS: &[(&str, &str, &str, Option<&str>)] = &[
     ("JWT expired", "PGRST303", "JWT expired", None),
     ("JWTNotYetValid", "PGRST303", "JWT not yet valid", None),
@@ -367,7 +367,7 @@ fn token(_case: &Case, expected: &mut View, _answered: &mut View) -> bool {
     true
 }
 
-fn value_alias(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn value_alias(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let column = |view: &View| {
         let message = view.error("message");
         let (_, column) =
@@ -376,13 +376,13 @@ fn value_alias(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     };
     let applies = case.path().starts_with("/rpc/")
         && expected.is("42703")
-        && answered.is("42703")
+        && actual.is("42703")
         && ["column pgrst_source.", "column pgrst_call."]
             .into_iter()
-            .any(|start| answered.error("message").starts_with(start))
-        && column(expected) == column(answered);
+            .any(|start| actual.error("message").starts_with(start))
+        && column(expected) == column(actual);
     if applies {
-        let body = answered.json();
+        let body = actual.json();
         expected.set_error(&[("message", body["message"].clone()), ("hint", body["hint"].clone())]);
     }
     applies

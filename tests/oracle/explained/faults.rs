@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::answer::View;
 use super::super::case::Case;
+use super::super::response::View;
 use super::{Rule, complaint};
 
 pub(super) const RULES: &[Rule] = &[
@@ -50,7 +50,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "lost-relationships",
-        reason: "rest.md §1.2: several embeds lead nowhere or to several places; which is told first is not said",
+        reason: "rest.md §1.2: several embeds are unknown or ambiguous; the specification does not say which is reported first",
         apply: lost_relationships,
     },
     Rule {
@@ -65,7 +65,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "lost-embeds",
-        reason: "rest.md §1.2: several paths lead nowhere; which is named first is not told",
+        reason: "rest.md §1.2: several paths are unknown; the specification does not say which is reported first",
         apply: lost_embeds,
     },
     Rule {
@@ -78,11 +78,7 @@ pub(super) const RULES: &[Rule] = &[
         reason: "rest.md §1.2: filters, orders and ranges of embeds are judged before relationships, and before anything is written",
         apply: embeds_first,
     },
-    Rule {
-        name: "crash",
-        reason: "12 falls over: it answers 500 in plain text, or not at all",
-        apply: crash,
-    },
+    Rule { name: "crash", reason: "12 crashes: it returns 500 in plain text, or no response", apply: crash },
     Rule { name: "tabs", reason: "rest.md §3.3: tabs around items are ignored like blanks", apply: tabs },
     Rule {
         name: "blank-name",
@@ -122,19 +118,19 @@ fn unnumbered(text: &str) -> String {
     out
 }
 
-fn alias(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
-    let same = |key: &str| unnumbered(&expected.error(key)) == unnumbered(&answered.error(key));
-    let applies = expected.is("42703") && answered.is("42703") && same("message") && same("hint");
+fn alias(_case: &Case, expected: &mut View, actual: &mut View) -> bool {
+    let same = |key: &str| unnumbered(&expected.error(key)) == unnumbered(&actual.error(key));
+    let applies = expected.is("42703") && actual.is("42703") && same("message") && same("hint");
     if applies {
-        let body = answered.json();
+        let body = actual.json();
         expected.set_error(&[("message", body["message"].clone()), ("hint", body["hint"].clone())]);
     }
     applies
 }
 
-pub(super) fn take(expected: &mut View, answered: &View, applies: bool) -> bool {
+pub(super) fn take(expected: &mut View, actual: &View, applies: bool) -> bool {
     if applies {
-        *expected = answered.clone();
+        *expected = actual.clone();
     }
     applies
 }
@@ -147,7 +143,7 @@ pub(super) fn missing_column(view: &View) -> String {
     if view.is("42703") { column } else { String::new() }
 }
 
-fn odd_limit(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn odd_limit(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let root = |wanted: &str| {
         let parameter = case.parameters().into_iter().find(|(key, _)| key == wanted);
         parameter.map(|(_, value)| value.trim().to_owned())
@@ -165,68 +161,68 @@ fn odd_limit(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     let is_odd = limit.is_some() && number(&limit).is_none_or(|limit| limit == 0);
     let has_odd_offset = offset.is_some() && number(&offset).is_none_or(|offset| offset < 0);
     let applies = if is_negative {
-        is_refused(answered)
+        is_refused(actual)
     } else {
         (is_odd || has_odd_offset)
-            && !is_refused(answered)
+            && !is_refused(actual)
             && (is_refused(expected) || expected.status < 300 || expected.is("PGRST116"))
     };
-    take(expected, answered, applies)
+    take(expected, actual, applies)
 }
 
-fn representation_quantifier(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn representation_quantifier(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let query = case.query();
     let applies = expected.is("42809")
         && expected.error("message") == "op ANY/ALL (array) requires array on right side"
         && (query.contains("(any)") || query.contains("(all)"))
-        && (answered.status < 300
-            || answered.is("PGRST103")
-            || answered.is("PGRST116")
+        && (actual.status < 300
+            || actual.is("PGRST103")
+            || actual.is("PGRST116")
             // A row's value that is cast.
-            || answered.is("22P02") && query.contains("::"));
-    take(expected, answered, applies)
+            || actual.is("22P02") && query.contains("::"));
+    take(expected, actual, applies)
 }
 
-fn custom_handler_select(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn custom_handler_select(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let accept = case.header("Accept").unwrap_or_default();
     let has_select = case.parameters().iter().any(|(key, value)| key == "select" && value != "*");
     let message = format!("None of these media types are available: {accept}");
     if accept == "application/x-lines" && has_select {
         // 12 casts the row to the relation's type first.
         let is_cast = expected.is("42846") || expected.is("22P02");
-        return take(expected, answered, is_cast && (answered.status < 300 || answered.is("PGRST103")));
+        return take(expected, actual, is_cast && (actual.status < 300 || actual.is("PGRST103")));
     }
     let applies = ["text/plain", "text/x-list"].contains(&accept)
         && has_select
-        && (answered.is("PGRST107") && answered.error("message") == message
-            || case.method == "HEAD" && answered.status == 406);
+        && (actual.is("PGRST107") && actual.error("message") == message
+            || case.method == "HEAD" && actual.status == 406);
     if applies && case.method == "HEAD" {
-        *expected = answered.clone();
+        *expected = actual.clone();
     } else if applies {
         expected.become_error(406, "PGRST107", &message, &Value::Null, &Value::Null);
     }
     applies
 }
 
-fn profile_first(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn profile_first(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let reads = matches!(case.method.as_str(), "GET" | "HEAD" | "OPTIONS");
     let wanted = case.header(if reads { "Accept-Profile" } else { "Content-Profile" });
-    let Some(wanted) = wanted.filter(|_| expected.is("PGRST100") && answered.is("PGRST106")) else {
+    let Some(wanted) = wanted.filter(|_| expected.is("PGRST100") && actual.is("PGRST106")) else {
         return false;
     };
-    let hint = answered.json()["hint"].clone();
+    let hint = actual.json()["hint"].clone();
     expected.become_error(406, "PGRST106", &format!("Invalid schema: {wanted}"), &Value::Null, &hint);
     true
 }
 
-fn ambiguous_twice(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn ambiguous_twice(_case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_ambiguous =
         |view: &View| view.is("42702") && view.error("message").starts_with("column reference \"");
-    let applies = is_ambiguous(expected) && is_ambiguous(answered);
-    take(expected, answered, applies)
+    let applies = is_ambiguous(expected) && is_ambiguous(actual);
+    take(expected, actual, applies)
 }
 
-fn late_strict(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn late_strict(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     const KNOWN: &[&str] = &[
         "return=minimal",
         "return=headers-only",
@@ -246,15 +242,15 @@ fn late_strict(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     let is_unknown = |preference: &str| {
         !KNOWN.contains(&preference) && !preference.starts_with("timezone=") && case.prefers(preference)
     };
-    let details = answered.error("details");
+    let details = actual.error("details");
     let applies = case.prefers("handling=strict")
         && !expected.is("PGRST122")
-        && answered.is("PGRST122")
+        && actual.is("PGRST122")
         && details.strip_prefix("Invalid preferences: ").is_some_and(|list| list.split(", ").all(is_unknown));
-    take(expected, answered, applies)
+    take(expected, actual, applies)
 }
 
-fn count_privileges(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn count_privileges(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let message = expected.error("message");
     let table = message.strip_prefix("permission denied for table ").unwrap_or_default();
     let path = percent_encoding::percent_decode_str(case.path()).decode_utf8_lossy().into_owned();
@@ -268,11 +264,11 @@ fn count_privileges(case: &Case, expected: &mut View, answered: &mut View) -> bo
             select.get(..at).unwrap_or_default().rsplit([',', '(', ':', '.']).next().unwrap_or_default();
         !name.is_empty() && name != "count"
     });
-    let applies = expected.is("42501") && !table.is_empty() && (counts || is_empty) && answered.status < 300;
-    take(expected, answered, applies)
+    let applies = expected.is("42501") && !table.is_empty() && (counts || is_empty) && actual.status < 300;
+    take(expected, actual, applies)
 }
 
-fn lost_relationships(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn lost_relationships(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_lost = |view: &View| view.is("PGRST200") || view.is("PGRST201");
     // The two relations are named in the message, which may be of the other kind.
     let pair = |view: &View| {
@@ -283,24 +279,24 @@ fn lost_relationships(case: &Case, expected: &mut View, answered: &mut View) -> 
             .and_then(|start| message.get(start..).map(str::to_owned))
     };
     let embeds = case.query().matches('(').count();
-    let applies = is_lost(expected) && is_lost(answered) && embeds > 1 && pair(expected) != pair(answered);
-    take(expected, answered, applies)
+    let applies = is_lost(expected) && is_lost(actual) && embeds > 1 && pair(expected) != pair(actual);
+    take(expected, actual, applies)
 }
 
-fn two_errors(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn two_errors(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_of_statement =
         |view: &View| ["42", "22", "0A"].into_iter().any(|class| view.error("code").starts_with(class));
     let said = |view: &View| (view.error("code"), view.error("message"), view.error("details"));
     let words = complaint::words(case);
     let applies = is_of_statement(expected)
-        && is_of_statement(answered)
-        && said(expected) != said(answered)
+        && is_of_statement(actual)
+        && said(expected) != said(actual)
         && complaint::is_in(&words, expected)
-        && complaint::is_in(&words, answered);
-    take(expected, answered, applies)
+        && complaint::is_in(&words, actual);
+    take(expected, actual, applies)
 }
 
-fn key_identifier(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn key_identifier(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     use base64::Engine as _;
     let token =
         case.header("Authorization").and_then(|value| value.split_once(' ')).map_or("", |(_, token)| token);
@@ -310,19 +306,19 @@ fn key_identifier(case: &Case, expected: &mut View, answered: &mut View) -> bool
     let message = "No suitable key or wrong key type";
     let applies = has_identifier
         && !expected.is("PGRST301")
-        && answered.is("PGRST301")
-        && answered.error("message") == message;
-    take(expected, answered, applies)
+        && actual.is("PGRST301")
+        && actual.error("message") == message;
+    take(expected, actual, applies)
 }
 
-fn lost_embeds(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn lost_embeds(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let lost = |view: &View| {
         let message = view.error("message");
         let name =
             message.strip_prefix('\'').and_then(|rest| rest.split_once("' is not an embedded resource"));
         name.map(|(name, _)| name.to_owned()).filter(|_| view.is("PGRST108"))
     };
-    let (Some(theirs), Some(ours)) = (lost(expected), lost(answered)) else { return false };
+    let (Some(theirs), Some(ours)) = (lost(expected), lost(actual)) else { return false };
     let is_path = |name: &str| {
         case.parameters()
             .iter()
@@ -338,7 +334,7 @@ fn lost_embeds(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     true
 }
 
-fn impossible_total(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn impossible_total(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let numbers = |view: &View| -> Option<(i64, i64)> {
         let (range, total) = view.header("content-range").split_once('/')?;
         Some((range.split_once('-')?.1.parse().ok()?, total.parse().ok()?))
@@ -349,33 +345,33 @@ fn impossible_total(case: &Case, expected: &mut View, answered: &mut View) -> bo
     };
     let has_offset = case.parameters().iter().any(|(key, _)| key.ends_with(".offset"));
     if let (416, 416, Some(theirs), Some(ours)) =
-        (expected.status, answered.status, beyond(expected), beyond(answered))
+        (expected.status, actual.status, beyond(expected), beyond(actual))
     {
         let is_tested = case.query().contains("is.null");
         let applies = has_offset && (case.query().contains("!inner") && ours < theirs || is_tested);
-        return take(expected, answered, applies);
+        return take(expected, actual, applies);
     }
-    let (Some((last, theirs)), Some((ours_last, ours))) = (numbers(expected), numbers(answered)) else {
+    let (Some((last, theirs)), Some((ours_last, ours))) = (numbers(expected), numbers(actual)) else {
         return false;
     };
     let applies = last >= theirs && last == ours_last && ours > last;
     if applies {
-        let range = answered.header("content-range").to_owned();
+        let range = actual.header("content-range").to_owned();
         expected.set_header("content-range", &range);
     }
     applies
 }
 
-fn blank_name(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn blank_name(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let applies = expected.is("42601")
         && expected.error("message").starts_with("zero-length delimited identifier")
-        && answered.is("PGRST100")
-        && answered.error("message").starts_with("\"failed to parse tree path (")
+        && actual.is("PGRST100")
+        && actual.error("message").starts_with("\"failed to parse tree path (")
         && case.parameters().iter().any(|(key, _)| key.split('.').any(|name| name.trim().is_empty()));
-    take(expected, answered, applies)
+    take(expected, actual, applies)
 }
 
-fn list_of_representations(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn list_of_representations(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let message = expected.error("message");
     let value =
         message.rsplit_once(": \"").and_then(|(_, value)| value.strip_suffix('"')).unwrap_or_default();
@@ -387,28 +383,28 @@ fn list_of_representations(case: &Case, expected: &mut View, answered: &mut View
         && expected.is("22P02")
         && filters.iter().any(|(_, test)| is_list(test))
         && filters.iter().any(other)
-        && answered.status == 200
-        && answered.body == "[]";
-    take(expected, answered, applies)
+        && actual.status == 200
+        && actual.body == "[]";
+    take(expected, actual, applies)
 }
 
-fn nul(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn nul(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let in_body = case.body.as_deref().is_some_and(|body| body.contains('\0')) && expected.is("22P02");
     let in_target = case.target.contains("%00") && (expected.is("22P05") || expected.status < 300);
     let in_name = case.target.contains("%00")
         && expected.is("42703")
-        && answered.is("PGRST100")
-        && answered.error("details").ends_with(" expecting name without NUL");
-    take(expected, answered, (in_body || in_target) && answered.is("22021") || in_name)
+        && actual.is("PGRST100")
+        && actual.error("details").ends_with(" expecting name without NUL");
+    take(expected, actual, (in_body || in_target) && actual.is("22021") || in_name)
 }
 
-fn head_error(case: &Case, expected: &mut View, answered: &mut View) -> bool {
-    let ours = answered.header("proxy-status").trim_start_matches("PostgREST; error=");
+fn head_error(case: &Case, expected: &mut View, actual: &mut View) -> bool {
+    let ours = actual.header("proxy-status").trim_start_matches("PostgREST; error=");
     let query = case.query();
     let may_succeed = case.path().starts_with("/rpc/")
         || ["...", "(any)", "(all)"].into_iter().any(|mark| query.contains(mark));
-    let is_known = match (expected.status, answered.status) {
-        // Values that no answer shows are not cast.
+    let is_known = match (expected.status, actual.status) {
+        // Values that no response contains are not cast.
         (400, 200 | 206) if query.contains("::") => true,
         // `unselected-columns`, `to-many-spread`, `representation-quantifier`.
         (400, 200 | 206) => may_succeed,
@@ -427,29 +423,29 @@ fn head_error(case: &Case, expected: &mut View, answered: &mut View) -> bool {
         (200 | 404 | 415, 400) => case.place.ends_with('!') && ours == "PGRST100",
         _ => false,
     };
-    take(expected, answered, case.method == "HEAD" && case.place.contains(':') && is_known)
+    take(expected, actual, case.method == "HEAD" && case.place.contains(':') && is_known)
 }
 
-fn embeds_first(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn embeds_first(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_later = ["PGRST200", "PGRST201", "PGRST107", "PGRST122"].into_iter().any(|code| expected.is(code));
     let is_written = expected.status == 201 && expected.error("code") == "PGRST108";
-    let message = answered.error("message");
+    let message = actual.error("message");
     let name = message.strip_prefix('\'').and_then(|rest| rest.split_once("' is not an embedded resource"));
     let is_path = name.is_some_and(|(name, _)| case.query().contains(name));
-    take(expected, answered, (is_later || is_written) && answered.is("PGRST108") && is_path)
+    take(expected, actual, (is_later || is_written) && actual.is("PGRST108") && is_path)
 }
 
-fn crash(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn crash(_case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let falls = expected.status == 500 && expected.body == "Something went wrong";
-    let is_wrong_status = expected.status == 0 && answered.is("PGRST112");
-    let is_well = answered.status < 500 && answered.status > 0;
-    take(expected, answered, falls && is_well || is_wrong_status)
+    let is_wrong_status = expected.status == 0 && actual.is("PGRST112");
+    let is_well = actual.status < 500 && actual.status > 0;
+    take(expected, actual, falls && is_well || is_wrong_status)
 }
 
-fn tabs(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn tabs(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let applies = case.parameters().iter().any(|(key, value)| {
         ["select", "columns", "on_conflict"].contains(&key.as_str()) && value.contains('\t')
     }) && expected.is("PGRST100")
-        && !answered.is("PGRST100");
-    take(expected, answered, applies)
+        && !actual.is("PGRST100");
+    take(expected, actual, applies)
 }

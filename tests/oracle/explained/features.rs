@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::answer::View;
 use super::super::case::Case;
+use super::super::response::View;
 use super::faults::{missing_column, take};
 use super::{Rule, complaint, openapi, single};
 
@@ -123,25 +123,25 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// Only ours can tell what is right; where it has succeeded, that is taken.
-fn take_success(expected: &mut View, answered: &View) -> bool {
-    let applies = answered.status < 300;
+fn take_success(expected: &mut View, actual: &View) -> bool {
+    let applies = actual.status < 300;
     if applies {
-        *expected = answered.clone();
+        *expected = actual.clone();
     }
     applies
 }
 
-fn plan(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn plan(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_plan = |view: &View| {
         view.status == 200 && view.header("content-type").starts_with("application/vnd.pgrst.plan")
     };
     if !is_plan(expected)
-        || !is_plan(answered)
+        || !is_plan(actual)
         || !case.header("Accept").is_some_and(|accept| accept.contains("plan"))
     {
         return false;
     }
-    for view in [expected, answered] {
+    for view in [expected, actual] {
         let is_json = view.header("content-type").contains("+json");
         let has_form = if is_json {
             view.json().pointer("/0/Plan").is_some()
@@ -155,10 +155,10 @@ fn plan(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     true
 }
 
-fn unknown_time_zone(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn unknown_time_zone(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let zone = case.header("Prefer").and_then(|prefer| prefer.split_once("timezone=")).map(|(_, zone)| zone);
     let Some(zone) = zone.filter(|zone| *zone == "Nowhere/Nohow" || zone.is_empty()) else { return false };
-    if !answered.is("22023") {
+    if !actual.is("22023") {
         return false;
     }
     let message = format!("invalid value for parameter \"TimeZone\": \"{zone}\"");
@@ -166,57 +166,56 @@ fn unknown_time_zone(case: &Case, expected: &mut View, answered: &mut View) -> b
     true
 }
 
-fn not_null(case: &Case, expected: &mut View, answered: &mut View) -> bool {
-    expected.is("PGRST100") && case.query().contains("is.not_null") && take_success(expected, answered)
+fn not_null(case: &Case, expected: &mut View, actual: &mut View) -> bool {
+    expected.is("PGRST100") && case.query().contains("is.not_null") && take_success(expected, actual)
 }
 
-fn full_text(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn full_text(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let asks = case.query().contains("fts");
     let failed = expected.is("42883") && expected.error("message").contains("@@");
-    let is_other = complaint::is_in(&complaint::words(case), answered);
+    let is_other = complaint::is_in(&complaint::words(case), actual);
     if asks && failed && is_other {
-        *expected = answered.clone();
+        *expected = actual.clone();
         return true;
     }
-    asks && failed && take_success(expected, answered)
+    asks && failed && take_success(expected, actual)
 }
 
-fn to_many_spread(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn to_many_spread(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     if !expected.is("PGRST119") || !case.query().contains("...") {
         return false;
     }
-    if answered.is("PGRST127") {
+    if actual.is("PGRST127") {
         let details = json!("Aggregates are not implemented for one-to-many or many-to-many spreads.");
         expected.become_error(400, "PGRST127", "Feature not implemented", &details, &Value::Null);
         return true;
     }
     // PostgreSQL may have something to say about the columns.
-    if ["42", "22", "23"].into_iter().any(|class| answered.error("code").starts_with(class))
-        || answered.is("PGRST107")
-        || answered.is("PGRST116")
-        || answered.is("PGRST103")
+    if ["42", "22", "23"].into_iter().any(|class| actual.error("code").starts_with(class))
+        || actual.is("PGRST107")
+        || actual.is("PGRST116")
+        || actual.is("PGRST103")
     {
-        *expected = answered.clone();
+        *expected = actual.clone();
         return true;
     }
-    take_success(expected, answered)
+    take_success(expected, actual)
 }
 
-fn media_type_case(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn media_type_case(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_upper = |name: &str| {
         case.header(name).is_some_and(|value| value.chars().any(|letter| letter.is_ascii_uppercase()))
     };
     (is_upper("Accept") || is_upper("Content-Type"))
         && matches!(expected.status, 400 | 406 | 415)
-        && take_success(expected, answered)
+        && take_success(expected, actual)
 }
 
-fn embed_order(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn embed_order(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_call = case.path().starts_with("/rpc/");
-    let is_ordered = (is_call || case.query().contains('('))
-        && expected.status == answered.status
-        && expected.status < 300;
-    if !is_ordered || expected.body == answered.body || expected.body.len() != answered.body.len() {
+    let is_ordered =
+        (is_call || case.query().contains('(')) && expected.status == actual.status && expected.status < 300;
+    if !is_ordered || expected.body == actual.body || expected.body.len() != actual.body.len() {
         return false;
     }
     let same = if expected.header("content-type").contains("json") {
@@ -228,13 +227,13 @@ fn embed_order(case: &Case, expected: &mut View, answered: &mut View) -> bool {
         };
         // Of a repeated key only the last is a value.
         let repeats = |view: &View| view.json().to_string().len() < view.body.len();
-        let is_equal = expected.json() == answered.json() || repeats(expected) && repeats(answered);
-        is_equal && bytes(expected) == bytes(answered)
+        let is_equal = expected.json() == actual.json() || repeats(expected) && repeats(actual);
+        is_equal && bytes(expected) == bytes(actual)
     } else {
-        columns(&expected.body) == columns(&answered.body)
+        columns(&expected.body) == columns(&actual.body)
     };
     if same {
-        expected.body.clone_from(&answered.body);
+        expected.body.clone_from(&actual.body);
     }
     same
 }
@@ -266,7 +265,7 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-fn max_affected(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn max_affected(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let asks = case.prefers("max-affected=");
     let was_unknown = expected.is("PGRST122")
         && expected.error("details").starts_with("Invalid preferences: max-affected=");
@@ -279,32 +278,32 @@ fn max_affected(case: &Case, expected: &mut View, answered: &mut View) -> bool {
             .map(str::to_owned)
             .collect()
     };
-    if asks && expected.is("PGRST122") && answered.is("PGRST122") && unknown(expected) == unknown(answered) {
-        expected.body.clone_from(&answered.body);
+    if asks && expected.is("PGRST122") && actual.is("PGRST122") && unknown(expected) == unknown(actual) {
+        expected.body.clone_from(&actual.body);
         return true;
     }
-    let is_refused = ["PGRST124", "PGRST128"].into_iter().any(|code| answered.is(code));
+    let is_refused = ["PGRST124", "PGRST128"].into_iter().any(|code| actual.is(code));
     // It is for writes by filter and for calls; elsewhere it is known and does nothing.
     let counts_rows = matches!(case.method.as_str(), "PATCH" | "DELETE") || case.path().starts_with("/rpc/");
-    let is_known = !counts_rows && !answered.is("PGRST122")
-        || answered.status >= 400 && !answered.error("code").starts_with("PGRST")
-        || answered.status < 300 && answered.header("preference-applied").contains("max-affected=")
+    let is_known = !counts_rows && !actual.is("PGRST122")
+        || actual.status >= 400 && !actual.error("code").starts_with("PGRST")
+        || actual.status < 300 && actual.header("preference-applied").contains("max-affected=")
         || is_refused;
     let is_strict = case.prefers("handling=strict");
     // 12 passes the first of the preferences that it does not know.
-    let (theirs, ours) = (expected.header("preference-applied"), answered.header("preference-applied"));
+    let (theirs, ours) = (expected.header("preference-applied"), actual.header("preference-applied"));
     let is_applied = expected.status < 300 && ours.starts_with(&format!("{theirs}, max-affected="));
     let applies = asks
         && (was_unknown && is_known
             || is_strict && is_refused && expected.status < 300
-            || is_strict && is_applied && expected.status == answered.status);
+            || is_strict && is_applied && expected.status == actual.status);
     if applies {
-        *expected = answered.clone();
+        *expected = actual.clone();
     }
     applies
 }
 
-fn whole_words(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn whole_words(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let query = case.query();
     let is_longer = |word: &str| {
         query.match_indices(word).any(|(at, _)| {
@@ -313,16 +312,16 @@ fn whole_words(case: &Case, expected: &mut View, answered: &mut View) -> bool {
         })
     };
     let applies =
-        expected.is("PGRST100") && ["!left", "!inner"].into_iter().any(is_longer) && !answered.is("PGRST100");
+        expected.is("PGRST100") && ["!left", "!inner"].into_iter().any(is_longer) && !actual.is("PGRST100");
     if applies {
-        *expected = answered.clone();
+        *expected = actual.clone();
     }
     applies
 }
 
-fn write_order(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn write_order(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     // Whatever the order of their keys, which is another matter.
-    let (theirs, mut ours) = (expected.json(), answered.json().as_array().cloned().unwrap_or_default());
+    let (theirs, mut ours) = (expected.json(), actual.json().as_array().cloned().unwrap_or_default());
     let theirs = theirs.as_array().map_or(&[][..], Vec::as_slice);
     let are_same = theirs.len() == ours.len()
         && theirs.iter().all(|row| {
@@ -330,27 +329,27 @@ fn write_order(case: &Case, expected: &mut View, answered: &mut View) -> bool {
             place.map(|place| ours.remove(place)).is_some()
         });
     let both_list =
-        [&*expected, &*answered].into_iter().all(|view| view.status < 300 && view.json().is_array());
+        [&*expected, &*actual].into_iter().all(|view| view.status < 300 && view.json().is_array());
     let applies = case.is_write() && case.query().contains("order=") && both_list && are_same;
     if applies {
-        expected.body.clone_from(&answered.body);
+        expected.body.clone_from(&actual.body);
     }
     applies
 }
 
-fn claims_order(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn claims_order(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let claims = |view: &View| view.json().as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
     let applies = case.query().contains("request.jwt.claims")
         && claims(expected).is_some()
-        && claims(expected) == claims(answered);
+        && claims(expected) == claims(actual);
     if applies {
-        expected.body.clone_from(&answered.body);
+        expected.body.clone_from(&actual.body);
     }
     applies
 }
 
-fn hint_threshold(case: &Case, expected: &mut View, answered: &mut View) -> bool {
-    let (theirs, ours) = (expected.error("hint"), answered.error("hint"));
+fn hint_threshold(case: &Case, expected: &mut View, actual: &mut View) -> bool {
+    let (theirs, ours) = (expected.error("hint"), actual.error("hint"));
     let starts = |text: &str| theirs.starts_with(text) && ours.starts_with(text);
     // `schema.name(parameters)`; between about 0.33 and 0.75 only 12 suggests.
     let suggested = theirs.strip_prefix("Perhaps you meant to call the function ").and_then(|function| {
@@ -376,7 +375,7 @@ fn hint_threshold(case: &Case, expected: &mut View, answered: &mut View) -> bool
         && ((is_far || is_unnamed) && ours.is_empty() || is_other_overload || is_near)
         || expected.is("PGRST200") && starts("Perhaps you meant '");
     if applies {
-        expected.set_error(&[("hint", answered.json().get("hint").cloned().unwrap_or_default())]);
+        expected.set_error(&[("hint", actual.json().get("hint").cloned().unwrap_or_default())]);
     }
     applies
 }
@@ -387,10 +386,10 @@ fn function_of(hint: &str) -> Option<&str> {
     call.strip_suffix(')')?.rsplit_once('(').map(|(function, _)| function)
 }
 
-fn trailing_text(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn trailing_text(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     // Only where junk was put in: elsewhere it would hide what we cannot parse.
-    let (theirs, ours) = (expected.error("message"), answered.error("message"));
-    let is_trailing = answered.error("details").ends_with("end of input");
+    let (theirs, ours) = (expected.error("message"), actual.error("message"));
+    let is_trailing = actual.error("details").ends_with("end of input");
     // With two faults, a key's and a value's, we name the value's first.
     let is_other_parameter = expected.is("PGRST100")
         && theirs.starts_with("\"failed to parse ")
@@ -404,16 +403,16 @@ fn trailing_text(case: &Case, expected: &mut View, answered: &mut View) -> bool 
         && ["tree path", "filter"]
             .into_iter()
             .any(|part| theirs.starts_with(&format!("\"failed to parse {part}")))
-        && answered.is("PGRST202");
+        && actual.is("PGRST202");
     let applies = case.place.ends_with('!')
-        && (answered.is("PGRST100") && (is_trailing || is_other_parameter || is_no_list) || is_argument);
+        && (actual.is("PGRST100") && (is_trailing || is_other_parameter || is_no_list) || is_argument);
     if applies {
-        *expected = answered.clone();
+        *expected = actual.clone();
     }
     applies
 }
 
-fn page_count(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn page_count(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let query = case.query();
     let counts = case.prefers("count=exact");
     let differs_in_count =
@@ -423,15 +422,15 @@ fn page_count(case: &Case, expected: &mut View, answered: &mut View) -> bool {
         && differs_in_count
         && !has_limit
         && expected.status == 206
-        && matches!(answered.status, 200 | 416);
+        && matches!(actual.status, 200 | 416);
     if applies {
-        *expected = answered.clone();
+        *expected = actual.clone();
         return true;
     }
     // The rows are the same ones, and ours counts them.
-    let range = answered.header("content-range").to_owned();
+    let range = actual.header("content-range").to_owned();
     let is_of_page = match range.split_once('/') {
-        Some(("*", total)) => total == "0" && answered.body == "[]",
+        Some(("*", total)) => total == "0" && actual.body == "[]",
         Some((page, total)) => page
             .split_once('-')
             .and_then(|(_, last)| last.parse::<u64>().ok())
@@ -441,9 +440,9 @@ fn page_count(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     let is_same_page = counts
         && !has_limit
         && is_of_page
-        && expected.body == answered.body
+        && expected.body == actual.body
         && matches!(expected.status, 200 | 206)
-        && answered.status == 200;
+        && actual.status == 200;
     if is_same_page {
         expected.status = 200;
         expected.set_header("content-range", &range);
@@ -459,17 +458,17 @@ fn range_error_type(_case: &Case, expected: &mut View, _answered: &mut View) -> 
     applies
 }
 
-fn computed_name_clash(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn computed_name_clash(_case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let applies = expected.is("42846")
         && expected.error("message").starts_with("cannot cast type jsonb to ")
-        && !answered.is("42846");
+        && !actual.is("42846");
     if applies {
-        *expected = answered.clone();
+        *expected = actual.clone();
     }
     applies
 }
 
-fn empty_in_spread(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn empty_in_spread(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let query = case.query();
     let message = expected.error("message");
     let alias =
@@ -482,39 +481,39 @@ fn empty_in_spread(case: &Case, expected: &mut View, answered: &mut View) -> boo
         ["", "!left", "!inner"].into_iter().any(|join| query.contains(&format!("{name}{join}()")))
     };
     let is_alias = is_alias || grouped.is_some_and(is_empty);
-    let applies = expected.is("42703") && is_alias && has_both && !answered.is("42703");
+    let applies = expected.is("42703") && is_alias && has_both && !actual.is("42703");
     if applies {
-        *expected = answered.clone();
+        *expected = actual.clone();
     }
     applies
 }
 
-fn aggregates_in_spreads(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn aggregates_in_spreads(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let query = case.query();
     let applies = query.contains("...")
         && query.contains("()")
-        && (answered.is("PGRST123")
+        && (actual.is("PGRST123")
             || (expected.is("42702") || expected.is("42803"))
-                && (answered.status < 300 || answered.is("PGRST116") || answered.is("PGRST115")));
+                && (actual.status < 300 || actual.is("PGRST116") || actual.is("PGRST115")));
     if applies {
-        *expected = answered.clone();
+        *expected = actual.clone();
     }
     applies
 }
 
-fn star_in_spread(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn star_in_spread(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let query = case.query();
     let has_both = query.contains("...") && query.contains("(*");
     // Of a repeated key the last value counts, so that both read the same.
     let applies =
-        has_both && expected.status < 300 && !expected.json().is_null() && expected.json() == answered.json();
+        has_both && expected.status < 300 && !expected.json().is_null() && expected.json() == actual.json();
     if applies {
-        expected.body.clone_from(&answered.body);
+        expected.body.clone_from(&actual.body);
     }
     applies
 }
 
-fn grouped_by_name(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn grouped_by_name(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let query = case.query();
     let message = expected.error("message");
     let name =
@@ -526,27 +525,27 @@ fn grouped_by_name(case: &Case, expected: &mut View, answered: &mut View) -> boo
         && message.ends_with(".*\" must appear in the GROUP BY clause or be used in an aggregate function");
     let applies = (expected.is("42702") && name.is_some_and(is_embed) || is_whole)
         && query.contains("()")
-        && answered.status < 300;
-    take(expected, answered, applies)
+        && actual.status < 300;
+    take(expected, actual, applies)
 }
 
-fn order_by_hidden(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn order_by_hidden(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let column = missing_column(expected);
     let is_order = |(key, value): &(String, String)| {
         key.rsplit('.').next() == Some("order")
             && !column.is_empty()
             && ["(", "(\""].into_iter().any(|before| value.contains(&format!("{before}{column}")))
     };
-    let applies = case.parameters().iter().any(is_order) && missing_column(answered) != column;
-    take(expected, answered, applies)
+    let applies = case.parameters().iter().any(is_order) && missing_column(actual) != column;
+    take(expected, actual, applies)
 }
 
-fn json_order_of_call(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn json_order_of_call(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_embeds = |(key, value): &(String, String)| key.ends_with(".order") && value.contains("->");
     let applies = case.path().starts_with("/rpc/")
         && expected.is("42883")
         && expected.error("message") == "could not identify an ordering operator for type json"
         && case.parameters().iter().any(is_embeds)
-        && answered.status < 300;
-    take(expected, answered, applies)
+        && actual.status < 300;
+    take(expected, actual, applies)
 }

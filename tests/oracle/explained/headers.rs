@@ -1,7 +1,7 @@
 //! Headers.
 
-use super::super::answer::View;
 use super::super::case::Case;
+use super::super::response::View;
 use super::Rule;
 
 pub(super) const STANDING: &[Rule] = &[
@@ -12,7 +12,7 @@ pub(super) const STANDING: &[Rule] = &[
     },
     Rule {
         name: "vary",
-        reason: "rest.md §1: successful answers carry Vary since 16, unless response.headers sets it",
+        reason: "rest.md §1: successful responses carry Vary since 16, unless response.headers sets it",
         apply: vary,
     },
     Rule {
@@ -22,7 +22,7 @@ pub(super) const STANDING: &[Rule] = &[
     },
     Rule {
         name: "gateway",
-        reason: "DESIGN §3, §12: the gateway gives each answer a request id, forbids guessing its type, and keeps what a browser renders \
+        reason: "DESIGN §3, §12: the gateway gives each response a request id, forbids guessing its type, and keeps what a browser renders \
                  out of the app's origin",
         apply: gateway,
     },
@@ -36,17 +36,17 @@ pub(super) const STANDING: &[Rule] = &[
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "truncated",
-        reason: "ours: Basalt-Truncated tells that the cap has cut the answer",
+        reason: "ours: Basalt-Truncated marks a response that max_rows cut",
         apply: truncated,
     },
     Rule {
         name: "vary-origin",
-        reason: "rest.md §3.13: with a list of origins the answer depends on the request's",
+        reason: "rest.md §3.13: with a list of origins the response depends on the request's",
         apply: vary_origin,
     },
     Rule {
         name: "preflight",
-        reason: "rest.md §3.13: a preflight is answered before anything else, without the trace header, and to other origins without CORS headers",
+        reason: "rest.md §3.13: a preflight is handled before anything else, without the trace header, and to other origins without CORS headers",
         apply: preflight,
     },
     Rule {
@@ -72,7 +72,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "preflight-headers",
-        reason: "rest.md §3.13: a preflight answer always names the allowed headers",
+        reason: "rest.md §3.13: a preflight response always names the allowed headers",
         apply: preflight_headers,
     },
     Rule {
@@ -83,9 +83,9 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// Only where as many rows came as the cap lets through, on some level.
-fn truncated(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
-    let applies = answered.status < 300
-        && answered.header("basalt-truncated") == "max-rows"
+fn truncated(_case: &Case, expected: &mut View, actual: &mut View) -> bool {
+    let applies = actual.status < 300
+        && actual.header("basalt-truncated") == "max-rows"
         && expected.header("basalt-truncated").is_empty();
     if applies {
         expected.set_header("basalt-truncated", "max-rows");
@@ -93,8 +93,8 @@ fn truncated(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
     applies
 }
 
-fn vary_origin(case: &Case, expected: &mut View, answered: &mut View) -> bool {
-    let ours = answered.headers.get("vary").cloned().unwrap_or_default();
+fn vary_origin(case: &Case, expected: &mut View, actual: &mut View) -> bool {
+    let ours = actual.headers.get("vary").cloned().unwrap_or_default();
     let (origin, others): (Vec<_>, Vec<_>) = ours.iter().cloned().partition(|value| value == "Origin");
     let theirs = expected.headers.get("vary").cloned().unwrap_or_default();
     let applies = case.place.starts_with("origins:") && origin.len() == 1 && others == theirs;
@@ -104,11 +104,11 @@ fn vary_origin(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     applies
 }
 
-fn preflight(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn preflight(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_preflight = case.method == "OPTIONS"
         && case.header("Access-Control-Request-Method").is_some()
         && case.header("Origin").is_some();
-    if !is_preflight || answered.status != 200 {
+    if !is_preflight || actual.status != 200 {
         return false;
     }
     let is_foreign = expected.headers.contains_key("allow") && case.place.starts_with("origins:");
@@ -119,10 +119,10 @@ fn preflight(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     is_foreign || has_trace
 }
 
-fn retry_after(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn retry_after(_case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let applies = expected.status == 503
         && expected.header("retry-after") == "0"
-        && answered.header("retry-after") == "1";
+        && actual.header("retry-after") == "1";
     if applies {
         expected.set_header("retry-after", "1");
     }
@@ -144,8 +144,8 @@ fn joined(location: &str) -> String {
     format!("{path}?{}", pairs.join("&"))
 }
 
-fn repeated_parameters(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
-    let ours = answered.header("content-location").to_owned();
+fn repeated_parameters(_case: &Case, expected: &mut View, actual: &mut View) -> bool {
+    let ours = actual.header("content-location").to_owned();
     let applies =
         joined(&ours) == expected.header("content-location") && ours != expected.header("content-location");
     if applies {
@@ -185,11 +185,11 @@ fn is_latin1_query(theirs: &str, ours: &str) -> bool {
         .any(|query_of_ours| as_latin1(&decoded(&query_of_ours)) == decoded(query))
 }
 
-fn encoded_path(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn encoded_path(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let mut applied = false;
     let is_odd = case.path().contains('%') || !decoded(&case.target).is_ascii();
     for name in ["content-location", "location"] {
-        let (theirs, ours) = (decoded(expected.header(name)), answered.header(name).to_owned());
+        let (theirs, ours) = (decoded(expected.header(name)), actual.header(name).to_owned());
         let plain = decoded(&ours);
         let latin1 = plain
             .split_once('?')
@@ -213,15 +213,15 @@ fn encoded_path(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     applied
 }
 
-fn key_order(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn key_order(_case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let sorted = |view: &View| -> Vec<String> {
         let mut keys: Vec<_> = view.header("location").split(['?', '&']).map(str::to_owned).collect();
         keys.sort();
         keys
     };
-    let applies = expected.header("location").contains('&') && sorted(expected) == sorted(answered);
+    let applies = expected.header("location").contains('&') && sorted(expected) == sorted(actual);
     if applies {
-        let ours = answered.header("location").to_owned();
+        let ours = actual.header("location").to_owned();
         expected.set_header("location", &ours);
     }
     applies
@@ -239,25 +239,25 @@ fn preflight_headers(case: &Case, expected: &mut View, _answered: &mut View) -> 
     applies
 }
 
-fn legacy_target_name(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn legacy_target_name(_case: &Case, expected: &mut View, actual: &mut View) -> bool {
     const WORDS: &str = " \"Embedded resource was referenced by relation name even though it has an alias. This is \
                          deprecated and will stop working in a future release. Update `";
-    let is_told = |warning: &String| {
+    let is_explained = |warning: &String| {
         warning.starts_with("299 PostgRESTv")
             && warning.contains(WORDS)
             && warning.ends_with("` in query string filters, orders or limits.\"")
     };
     // One for each embed.
-    let warnings = answered.headers.get("warning").cloned().unwrap_or_default();
+    let warnings = actual.headers.get("warning").cloned().unwrap_or_default();
     let applies =
-        expected.header("warning").is_empty() && !warnings.is_empty() && warnings.iter().all(is_told);
+        expected.header("warning").is_empty() && !warnings.is_empty() && warnings.iter().all(is_explained);
     if applies {
         let _none = expected.headers.insert("warning".to_owned(), warnings);
     }
     applies
 }
 
-fn server_timing(_case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn server_timing(_case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let form = |text: &str| -> String {
         let parts = text.split(", ").map(|part| match part.split_once(";dur=") {
             Some((name, length))
@@ -270,7 +270,7 @@ fn server_timing(_case: &Case, expected: &mut View, answered: &mut View) -> bool
         });
         parts.collect::<Vec<_>>().join(", ")
     };
-    let ours = form(answered.header("server-timing"));
+    let ours = form(actual.header("server-timing"));
     if ours.is_empty() {
         return false;
     }
@@ -287,16 +287,16 @@ fn server_timing(_case: &Case, expected: &mut View, answered: &mut View) -> bool
         .filter(|part| parts.contains(&part.as_str()))
         .collect();
     if parts == in_order && theirs.iter().all(|part| parts.contains(&part.as_str())) {
-        answered.set_header("server-timing", &ours);
+        actual.set_header("server-timing", &ours);
         expected.set_header("server-timing", &ours);
     }
     true
 }
 
-fn vary(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn vary(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_success = expected.status != 0 && expected.error("code").is_empty();
     let is_head_error =
-        case.method == "HEAD" && expected.status >= 300 && !answered.header("proxy-status").is_empty();
+        case.method == "HEAD" && expected.status >= 300 && !actual.header("proxy-status").is_empty();
     let is_empty_error = expected.status == 404 && expected.body == "{}";
     let applies = is_success
         && !is_head_error
@@ -309,14 +309,14 @@ fn vary(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     applies
 }
 
-fn proxy_status(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn proxy_status(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let code = expected.error("code");
     if !code.is_empty() {
         expected.set_header("proxy-status", &format!("PostgREST; error={code}"));
         return true;
     }
-    // An answer to HEAD has no body to read the code from.
-    let ours = answered.header("proxy-status").to_owned();
+    // A response to HEAD has no body to read the code from.
+    let ours = actual.header("proxy-status").to_owned();
     let applies = case.method == "HEAD" && expected.status >= 300 && ours.starts_with("PostgREST; error=");
     if applies {
         expected.set_header("proxy-status", &ours);
@@ -324,7 +324,7 @@ fn proxy_status(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     applies
 }
 
-fn gateway(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn gateway(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_preflight = case.method == "OPTIONS" && case.header("Access-Control-Request-Method").is_some();
     if !is_preflight {
         expected.set_header("x-content-type-options", "nosniff");
@@ -336,14 +336,14 @@ fn gateway(case: &Case, expected: &mut View, answered: &mut View) -> bool {
         expected.set_header("content-security-policy", "sandbox");
     }
     // A fresh one each time.
-    let id = answered.header("x-request-id").to_owned();
+    let id = actual.header("x-request-id").to_owned();
     if !id.is_empty() {
         expected.set_header("x-request-id", &id);
     }
     true
 }
 
-fn expose_headers(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn expose_headers(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     const NAME: &str = "access-control-expose-headers";
     let names = |view: &View| -> Vec<String> {
         view.header(NAME).split(',').map(|name| name.trim().to_owned()).collect()
@@ -367,10 +367,10 @@ fn expose_headers(case: &Case, expected: &mut View, answered: &mut View) -> bool
     wanted
         .extend(["Retry-After", "Preference-Applied", "Proxy-Status", "Basalt-Truncated"].map(str::to_owned));
     wanted.sort();
-    let mut ours = names(answered);
+    let mut ours = names(actual);
     ours.sort();
     if ours == wanted {
-        let ours = answered.header(NAME).to_owned();
+        let ours = actual.header(NAME).to_owned();
         expected.set_header(NAME, &ours);
     }
     true

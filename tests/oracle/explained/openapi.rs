@@ -2,26 +2,26 @@
 
 use serde_json::{Map, Value};
 
-use super::super::answer::View;
 use super::super::case::Case;
+use super::super::response::View;
 
-/// Turns 12's document into the one of today and compares the two by value; what is left is told line by line.
-pub(super) fn apply(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+/// Turns 12's document into the one of today and compares the two by value; the rest is reported line by line.
+pub(super) fn apply(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_document = |view: &View| view.status == 200 && view.json().get("swagger").is_some();
-    if case.path() != "/" || !is_document(expected) || !is_document(answered) {
+    if case.path() != "/" || !is_document(expected) || !is_document(actual) {
         return false;
     }
-    let (mut theirs, ours) = (expected.json(), answered.json());
+    let (mut theirs, ours) = (expected.json(), actual.json());
     modernise(&mut theirs, &ours);
     let mut differences = Vec::new();
     compare("", &theirs, &ours, &mut differences);
     expected.body = differences.iter().map(|(path, theirs, _)| format!("{path} {theirs}\n")).collect();
-    answered.body = differences.iter().map(|(path, _, ours)| format!("{path} {ours}\n")).collect();
+    actual.body = differences.iter().map(|(path, _, ours)| format!("{path} {ours}\n")).collect();
     true
 }
 
 fn modernise(theirs: &mut Value, ours: &Value) {
-    // Who answers, and where its manual lies.
+    // The server name and the URL of its manual.
     for pointer in ["/info/version", "/host", "/externalDocs/url"] {
         if let (Some(old), Some(new)) = (theirs.pointer_mut(pointer), ours.pointer(pointer)) {
             old.clone_from(new);

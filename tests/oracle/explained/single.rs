@@ -1,7 +1,7 @@
 //! Differences of single requests, mostly bugs of 12.0.2.
 
-use super::super::answer::View;
 use super::super::case::Case;
+use super::super::response::View;
 
 /// The request as it is written in its file (the first line whole, and how it ends after `…`), our status and error
 /// code, and the reason.
@@ -265,19 +265,19 @@ const SINGLES: &[Single] = &[
     ("GET /ships?id=eq.1 … Accept:", 200, "", "an empty Accept wishes nothing in particular"),
 ];
 
-pub(super) fn apply(case: &Case, expected: &mut View, answered: &mut View) -> bool {
-    let applies = find(case, answered).is_some();
+pub(super) fn apply(case: &Case, expected: &mut View, actual: &mut View) -> bool {
+    let applies = find(case, actual).is_some();
     if applies {
-        *expected = answered.clone();
+        *expected = actual.clone();
     }
     applies
 }
 
-/// The line about this request and our answer to it.
-pub(crate) fn find(case: &Case, answered: &View) -> Option<&'static str> {
-    let code = if answered.status >= 300 { answered.error("code") } else { String::new() };
+/// The line about this request and our response to it.
+pub(crate) fn find(case: &Case, actual: &View) -> Option<&'static str> {
+    let code = if actual.status >= 300 { actual.error("code") } else { String::new() };
     let line = SINGLES.iter().find(|(request, status, error, _)| {
-        is_written(case, request) && *status == answered.status && *error == code
+        is_written(case, request) && *status == actual.status && *error == code
     });
     line.map(|(request, ..)| *request)
 }

@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::super::answer::{Answer, View};
 use super::super::case::{Case, as_role};
+use super::super::response::{Response, View};
 use super::rules;
 
-fn answer(status: u16, kind: &str, body: &str) -> View {
-    View::of(&Answer {
+fn response(status: u16, kind: &str, body: &str) -> View {
+    View::of(&Response {
         status,
         reason: String::new(),
         headers: vec![("content-type".to_owned(), kind.to_owned())],
@@ -17,18 +17,18 @@ fn answer(status: u16, kind: &str, body: &str) -> View {
 
 fn error(status: u16, code: &str, message: &str, hint: Option<&str>) -> View {
     let body = json!({ "code": code, "details": null, "hint": hint, "message": message });
-    answer(status, "application/json", &body.to_string())
+    response(status, "application/json", &body.to_string())
 }
 
 fn rows(body: &str) -> View {
-    answer(200, "application/json", body)
+    response(200, "application/json", body)
 }
 
 /// Whether the rule makes one of the two.
-fn explains(name: &str, case: &Case, expected: &View, answered: &View) -> bool {
+fn explains(name: &str, case: &Case, expected: &View, actual: &View) -> bool {
     let rule = rules().find(|rule| rule.name == name).expect("there is such a rule");
-    let (mut expected, mut answered) = (expected.clone(), answered.clone());
-    (rule.apply)(case, &mut expected, &mut answered) && expected == answered
+    let (mut expected, mut actual) = (expected.clone(), actual.clone());
+    (rule.apply)(case, &mut expected, &mut actual) && expected == actual
 }
 
 fn get(target: &str) -> Case {
@@ -45,7 +45,7 @@ fn write(method: &str, target: &str, body: &str, headers: &[(&str, &str)]) -> Ca
 
 #[test]
 fn csv_rule_accepts_only_reordered_columns() {
-    let csv = |body| answer(200, "text/csv", body);
+    let csv = |body| response(200, "text/csv", body);
     let case = get("/t?select=a,b(c)");
     let expected = csv("q\"r,Ref,b\n1,2,\"[{}]\"\n,4,[]");
     assert!(explains("embed-order", &case, &expected, &csv("q\"r,b,Ref\n1,\"[{}]\",2\n,[],4")));
@@ -73,11 +73,11 @@ fn written_rows_may_differ_only_in_order() {
 #[test]
 fn unknown_order_column_must_be_in_the_order() {
     let headers = [("Prefer", "return=representation")];
-    let answered = error(400, "42703", "column e_1.nope does not exist", None);
+    let actual = error(400, "42703", "column e_1.nope does not exist", None);
     let case = write("PATCH", "/t?select=e(id)&e.order=nope", "{}", &headers);
-    assert!(explains("unknown-order-on-writes", &case, &rows("[]"), &answered));
+    assert!(explains("unknown-order-on-writes", &case, &rows("[]"), &actual));
     let case = write("PATCH", "/t?select=e(nope)&e.order=id", "{}", &headers);
-    assert!(!explains("unknown-order-on-writes", &case, &rows("[]"), &answered));
+    assert!(!explains("unknown-order-on-writes", &case, &rows("[]"), &actual));
 }
 
 #[test]
@@ -93,15 +93,15 @@ fn set_literal_must_be_in_the_request() {
 #[test]
 fn embed_windows_keep_the_rows_own_columns() {
     let case = write("DELETE", "/t?select=id,e(id)&e.limit=0&order=id", "", &[]);
-    let answered = |body| {
+    let actual = |body| {
         let mut view = rows(body);
         view.set_header("preference-applied", "return=representation");
         view
     };
-    let expected = answered("[{\"id\":2,\"e\":[{\"id\":1}]},{\"id\":1,\"e\":[]}]");
-    let ours = answered("[{\"id\":1,\"e\":[]},{\"id\":2,\"e\":[]}]");
+    let expected = actual("[{\"id\":2,\"e\":[{\"id\":1}]},{\"id\":1,\"e\":[]}]");
+    let ours = actual("[{\"id\":1,\"e\":[]},{\"id\":2,\"e\":[]}]");
     assert!(explains("embed-ranges-on-writes", &case, &expected, &ours));
-    let ours = answered("[{\"id\":1,\"e\":[]},{\"id\":3,\"e\":[]}]");
+    let ours = actual("[{\"id\":1,\"e\":[]},{\"id\":3,\"e\":[]}]");
     assert!(!explains("embed-ranges-on-writes", &case, &expected, &ours));
 }
 
@@ -109,10 +109,10 @@ fn embed_windows_keep_the_rows_own_columns() {
 fn grant_hints_are_only_for_service_role() {
     let message = "permission denied for function f";
     let hint = "Grant the required privileges to the current role with: GRANT EXECUTE ON FUNCTION f() TO service_role;";
-    let (expected, answered) = (error(403, "42501", message, None), error(403, "42501", message, Some(hint)));
-    for (role, is_told) in [("service_role", true), ("authenticated", false)] {
+    let (expected, actual) = (error(403, "42501", message, None), error(403, "42501", message, Some(hint)));
+    for (role, is_explained) in [("service_role", true), ("authenticated", false)] {
         let case = write("POST", "/rpc/f", "{}", &[("Authorization", &as_role(role))]);
-        assert_eq!(explains("grant-hint", &case, &expected, &answered), is_told, "{role}");
+        assert_eq!(explains("grant-hint", &case, &expected, &actual), is_explained, "{role}");
     }
 }
 
@@ -141,7 +141,7 @@ fn names_with_nul_or_empty_names_are_rejected() {
     let refused = |found: &str, expecting: &str| {
         let body = json!({ "code": "PGRST100", "details": format!("unexpected {found} expecting {expecting}"), "hint": null,
                            "message": "\"failed to parse tree path ( )\" (line 1, column 1)" });
-        answer(400, "application/json", &body.to_string())
+        response(400, "application/json", &body.to_string())
     };
     let missing = error(400, "42703", "column t.a does not exist", None);
     let nul = refused("\"\\\"\"", "name without NUL");
@@ -181,19 +181,19 @@ fn empty_grouping_embed_must_be_named() {
 #[test]
 fn only_an_empty_upsert_may_count_its_aggregate() {
     let prefer = [("Prefer", "resolution=merge-duplicates,return=representation")];
-    let (expected, answered) = (rows("[{\"n\":0}]"), answer(201, "application/json", "[{\"n\":0}]"));
+    let (expected, actual) = (rows("[{\"n\":0}]"), response(201, "application/json", "[{\"n\":0}]"));
     let case = |body| write("POST", "/t?select=n:count()", body, &prefer);
-    assert!(explains("aggregate-of-nothing", &case("[]"), &expected, &answered));
-    assert!(!explains("aggregate-of-nothing", &case("[{\"id\":1}]"), &expected, &answered));
+    assert!(explains("aggregate-of-nothing", &case("[]"), &expected, &actual));
+    assert!(!explains("aggregate-of-nothing", &case("[{\"id\":1}]"), &expected, &actual));
 }
 
 #[test]
 fn only_ragged_csv_lines_are_rejected() {
-    let answered = error(400, "PGRST102", "All lines must have same number of fields", None);
+    let actual = error(400, "PGRST102", "All lines must have same number of fields", None);
     let case = |body| write("POST", "/t", body, &[("Content-Type", "text/csv")]);
-    assert!(explains("ragged-lines", &case("a,b\n1,2,x"), &answer(201, "", ""), &answered));
-    assert!(explains("ragged-lines", &case("a,b\n1"), &answer(201, "", ""), &answered));
-    assert!(!explains("ragged-lines", &case("a,b\n1,2"), &answer(201, "", ""), &answered));
+    assert!(explains("ragged-lines", &case("a,b\n1,2,x"), &response(201, "", ""), &actual));
+    assert!(explains("ragged-lines", &case("a,b\n1"), &response(201, "", ""), &actual));
+    assert!(!explains("ragged-lines", &case("a,b\n1,2"), &response(201, "", ""), &actual));
 }
 
 #[test]
@@ -222,10 +222,10 @@ fn embed_order_and_grouping_must_be_in_the_request() {
 fn body_is_unread_only_without_a_matching_row() {
     let none = |rows| {
         let body = json!({ "code": "PGRST116", "details": format!("The result contains {rows} rows"), "hint": null, "message": "m" });
-        answer(406, "application/json", &body.to_string())
+        response(406, "application/json", &body.to_string())
     };
-    let answered = error(400, "22P02", "invalid input syntax for type integer: \"1.5\"", None);
+    let actual = error(400, "22P02", "invalid input syntax for type integer: \"1.5\"", None);
     let case = write("PATCH", "/t?id=eq.9", "{\"a\": \"1.5\"}", &[("Prefer", "missing=default")]);
-    assert!(explains("defaults-by-row", &case, &none(0), &answered));
-    assert!(!explains("defaults-by-row", &case, &none(2), &answered));
+    assert!(explains("defaults-by-row", &case, &none(0), &actual));
+    assert!(!explains("defaults-by-row", &case, &none(2), &actual));
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::answer::View;
 use super::super::case::Case;
+use super::super::response::View;
 use super::faults::{missing_column, take};
 use super::{Rule, complaint};
 
@@ -62,7 +62,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "defaults-by-row",
         reason: "rest.md §3.17: the statement's shape is free; with missing=default a row is written before the next one is read, and one of several \
-                 faults is told",
+                 errors is reported",
         apply: defaults_by_row,
     },
     Rule {
@@ -82,7 +82,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "aggregate-of-nothing",
-        reason: "an upsert of no rows whose answer is an aggregate of them: ours counts that row as written, 12 does not",
+        reason: "an upsert of no rows whose response is an aggregate of them: ours counts that row as written, 12 does not",
         apply: aggregate_of_nothing,
     },
     Rule {
@@ -97,29 +97,29 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn csv_header_only(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn csv_header_only(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let applies = expected.is("PGRST102")
         && expected.error("message").starts_with("parse error (not enough input)")
         && case.header("Content-Type") == Some("text/csv")
         && case.body.as_deref().is_some_and(|body| !body.contains('\n'))
-        && !answered.is("PGRST102");
-    take(expected, answered, applies)
+        && !actual.is("PGRST102");
+    take(expected, actual, applies)
 }
 
-fn put_quoted_key(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn put_quoted_key(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_quoted = |(key, value): &(String, String)| key.starts_with('"') && value.starts_with("eq.");
     let applies = case.method == "PUT"
         && expected.is("PGRST105")
         && case.parameters().iter().any(is_quoted)
-        && !answered.is("PGRST105");
-    take(expected, answered, applies)
+        && !actual.is("PGRST105");
+    take(expected, actual, applies)
 }
 
-fn put_without_key(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn put_without_key(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let applies = case.method == "PUT"
         && expected.error("message").starts_with("column pgrst_body.")
         && expected.is("42703")
-        && answered.is("PGRST115");
+        && actual.is("PGRST115");
     if applies {
         let message = "Payload values do not match URL in primary key column(s)";
         expected.become_error(400, "PGRST115", message, &Value::Null, &Value::Null);
@@ -127,19 +127,19 @@ fn put_without_key(case: &Case, expected: &mut View, answered: &mut View) -> boo
     applies
 }
 
-fn default_of_scalar(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn default_of_scalar(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let theirs = expected.error("message");
     let is_no_array = theirs.starts_with("argument of json")
         && theirs.ends_with("_to_recordset must be an array of objects");
-    let ours = answered.error("message");
+    let ours = actual.error("message");
     let is_scalar = ours == "cannot extract elements from a scalar"
         || ours == "cannot call json_to_recordset on a scalar";
     let applies = case.body.as_deref().is_some_and(|body| !body.contains('{'))
         && expected.is("22023")
         && is_no_array
-        && answered.is("22023")
+        && actual.is("22023")
         && is_scalar;
-    take(expected, answered, applies)
+    take(expected, actual, applies)
 }
 
 /// The rows of a body, each in one spelling.
@@ -149,14 +149,14 @@ fn rows(view: &View) -> Option<Vec<String>> {
     Some(rows)
 }
 
-/// Both answers are representations.
-fn both_represent(expected: &View, answered: &View) -> bool {
+/// Both responses are representations.
+fn both_represent(expected: &View, actual: &View) -> bool {
     expected.status < 300
-        && expected.status == answered.status
-        && answered.header("preference-applied").contains("return=representation")
+        && expected.status == actual.status
+        && actual.header("preference-applied").contains("return=representation")
 }
 
-fn logic_on_writes(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn logic_on_writes(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let trees: Vec<String> = case
         .parameters()
         .into_iter()
@@ -167,9 +167,9 @@ fn logic_on_writes(case: &Case, expected: &mut View, answered: &mut View) -> boo
         return false;
     }
     let in_trees = complaint::is_in(&trees.join(" ").replace(['\\', '"'], ""), expected);
-    let applies = if both_represent(expected, answered) {
+    let applies = if both_represent(expected, actual) {
         // 12 loses some of the rows it wrote.
-        rows(expected).zip(rows(answered)).is_some_and(|(theirs, mut ours)| {
+        rows(expected).zip(rows(actual)).is_some_and(|(theirs, mut ours)| {
             theirs.len() < ours.len()
                 && theirs.iter().all(|row| {
                     let place = ours.iter().position(|other| other == row);
@@ -178,14 +178,14 @@ fn logic_on_writes(case: &Case, expected: &mut View, answered: &mut View) -> boo
         })
     } else {
         in_trees && expected.error("code") != "22021"
-            || expected.is("PGRST116") && answered.is("PGRST116") && affected(expected) < affected(answered)
+            || expected.is("PGRST116") && actual.is("PGRST116") && affected(expected) < affected(actual)
     };
     // Without the tree it succeeds, or has another fault: in its rows, its rights, or elsewhere in the request.
-    let code = answered.error("code");
-    let is_possible = answered.status < 300
+    let code = actual.error("code");
+    let is_possible = actual.status < 300
         || ["23", "P0001", "PGRST116", "PGRST124", "42501"].into_iter().any(|start| code.starts_with(start))
-        || complaint::is_in(&complaint::words(case), answered);
-    take(expected, answered, applies && is_possible)
+        || complaint::is_in(&complaint::words(case), actual);
+    take(expected, actual, applies && is_possible)
 }
 
 /// How many rows there were instead of one.
@@ -193,7 +193,7 @@ fn affected(view: &View) -> Option<u64> {
     view.error("details").strip_prefix("The result contains ")?.strip_suffix(" rows")?.parse().ok()
 }
 
-fn embed_ranges_on_writes(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn embed_ranges_on_writes(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_range =
         |key: &str| key.rsplit_once('.').is_some_and(|(_, last)| ["limit", "offset"].contains(&last));
     // As many rows, and in each as many members, of which only embeds may differ.
@@ -209,8 +209,8 @@ fn embed_ranges_on_writes(case: &Case, expected: &mut View, answered: &mut View)
     };
     let applies = case.is_write()
         && case.parameters().iter().any(|(key, _)| is_range(key))
-        && both_represent(expected, answered)
-        && match (expected.json(), answered.json()) {
+        && both_represent(expected, actual)
+        && match (expected.json(), actual.json()) {
             (Value::Array(theirs), Value::Array(ours)) => {
                 // 12 does not sort them either.
                 let is_sorted = case.parameters().iter().any(|(key, _)| key == "order");
@@ -225,24 +225,24 @@ fn embed_ranges_on_writes(case: &Case, expected: &mut View, answered: &mut View)
             (theirs, ours) => same_but_embeds(&theirs, &ours),
         };
     if applies {
-        expected.body.clone_from(&answered.body);
+        expected.body.clone_from(&actual.body);
     }
     applies
 }
 
-fn unordered_rows(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn unordered_rows(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let applies = case.is_write()
         && !case.parameters().iter().any(|(key, _)| key == "order")
-        && both_represent(expected, answered)
+        && both_represent(expected, actual)
         && rows(expected).is_some()
-        && rows(expected) == rows(answered);
+        && rows(expected) == rows(actual);
     if applies {
-        expected.body.clone_from(&answered.body);
+        expected.body.clone_from(&actual.body);
     }
     applies
 }
 
-fn ignored_select(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn ignored_select(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_judged = ["42703", "PGRST123", "PGRST127", "PGRST118", "PGRST200", "PGRST201", "PGRST119"]
         .into_iter()
         .any(|code| expected.is(code));
@@ -250,44 +250,44 @@ fn ignored_select(case: &Case, expected: &mut View, answered: &mut View) -> bool
         && case.parameters().iter().any(|(key, _)| key == "select")
         && !case.prefers("return=representation")
         && is_judged
-        && !answered.is("42703")
-        && (answered.status == 204
-            || answered.is("PGRST105")
-            || answered.is("PGRST115")
-            || answered.is("PGRST107")
-            || answered.is("PGRST116")
-            || answered.is("PGRST122")
-            || !answered.error("code").starts_with("PGRST"));
-    take(expected, answered, applies)
+        && !actual.is("42703")
+        && (actual.status == 204
+            || actual.is("PGRST105")
+            || actual.is("PGRST115")
+            || actual.is("PGRST107")
+            || actual.is("PGRST116")
+            || actual.is("PGRST122")
+            || !actual.error("code").starts_with("PGRST"));
+    take(expected, actual, applies)
 }
 
-fn location_latin1(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn location_latin1(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_written =
-        answered.status == 201 && answered.header("preference-applied").contains("return=headers-only");
+        actual.status == 201 && actual.header("preference-applied").contains("return=headers-only");
     // Or its row breaks a constraint.
-    let is_refused = case.prefers("return=headers-only") && answered.error("code").starts_with("23");
+    let is_refused = case.prefers("return=headers-only") && actual.error("code").starts_with("23");
     let applies = case.method == "POST"
         && expected.is("22021")
         && !complaint::words(case).is_ascii()
         && (is_written || is_refused);
-    take(expected, answered, applies)
+    take(expected, actual, applies)
 }
 
-fn whichever_row(case: &Case, expected: &mut View, answered: &mut View) -> bool {
-    let same = |key: &str| expected.error(key) == answered.error(key);
-    let details = (expected.error("details"), answered.error("details"));
+fn whichever_row(case: &Case, expected: &mut View, actual: &mut View) -> bool {
+    let same = |key: &str| expected.error(key) == actual.error(key);
+    let details = (expected.error("details"), actual.error("details"));
     let both = |start: &str| details.0.starts_with(start) && details.1.starts_with(start);
     // A row may be referred to from several tables.
-    let is_referred = both("Key (") && answered.is("23503");
+    let is_referred = both("Key (") && actual.is("23503");
     let applies = case.place.starts_with("committed")
         && expected.error("code").starts_with("23")
         && same("code")
         && (same("message") && (both("Failing row contains (") || both("Key (")) || is_referred);
-    take(expected, answered, applies)
+    take(expected, actual, applies)
 }
 
-fn unknown_order_on_writes(case: &Case, expected: &mut View, answered: &mut View) -> bool {
-    let column = missing_column(answered);
+fn unknown_order_on_writes(case: &Case, expected: &mut View, actual: &mut View) -> bool {
+    let column = missing_column(actual);
     let is_order = |key: &str| key.rsplit('.').next() == Some("order");
     let applies = case.is_write()
         && case.prefers("return=representation")
@@ -296,29 +296,29 @@ fn unknown_order_on_writes(case: &Case, expected: &mut View, answered: &mut View
             // Columns that are not there or cannot be sorted, and embeds that have no one row.
             is_order(key)
                 && (!column.is_empty() && value.contains(&column)
-                    || answered.error("message") == "could not identify an ordering operator for type json"
-                    || answered.is("PGRST118") && value.contains('('))
+                    || actual.error("message") == "could not identify an ordering operator for type json"
+                    || actual.is("PGRST118") && value.contains('('))
         });
-    take(expected, answered, applies)
+    take(expected, actual, applies)
 }
 
-fn no_columns(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn no_columns(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let applies = case.is_write()
         && expected.is("42601")
         && expected.error("message") == "RETURNING must have at least one column"
-        && answered.status < 300;
-    take(expected, answered, applies)
+        && actual.status < 300;
+    take(expected, actual, applies)
 }
 
-fn empty_select_of_write(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn empty_select_of_write(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let is_empty = case.parameters().iter().any(|(key, value)| key == "select" && value.is_empty());
     let is_part = |theirs: &Value, ours: &Value| match (theirs.as_object(), ours.as_object()) {
         (Some(theirs), Some(ours)) => theirs.iter().all(|(key, value)| ours.get(key) == Some(value)),
         _ => false,
     };
     let applies = is_empty
-        && both_represent(expected, answered)
-        && match (expected.json().as_array(), answered.json().as_array()) {
+        && both_represent(expected, actual)
+        && match (expected.json().as_array(), actual.json().as_array()) {
             (Some(theirs), Some(ours)) => {
                 theirs.len() == ours.len()
                     && theirs.iter().zip(ours).all(|(theirs, ours)| is_part(theirs, ours))
@@ -326,29 +326,29 @@ fn empty_select_of_write(case: &Case, expected: &mut View, answered: &mut View) 
             _ => false,
         };
     if applies {
-        expected.body.clone_from(&answered.body);
+        expected.body.clone_from(&actual.body);
     }
     applies
 }
 
-fn defaults_by_row(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn defaults_by_row(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let words = complaint::words(case);
     let is_of_row = expected.error("code").starts_with("22")
-        && answered.error("code").starts_with("23")
+        && actual.error("code").starts_with("23")
         && complaint::is_in(&words, expected);
     // 12 does not read the body when there is no row to change.
     let is_unread = case.method == "PATCH"
         && expected.is("PGRST116")
         && affected(expected) == Some(0)
-        && answered.error("code").starts_with("22")
-        && complaint::is_in(&words, answered);
-    take(expected, answered, case.is_write() && case.prefers("missing=default") && (is_of_row || is_unread))
+        && actual.error("code").starts_with("22")
+        && complaint::is_in(&words, actual);
+    take(expected, actual, case.is_write() && case.prefers("missing=default") && (is_of_row || is_unread))
 }
 
-fn csv_of_written(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn csv_of_written(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let parts =
         |view: &View| view.body.split_once('\n').map(|(head, rows)| (head.to_owned(), rows.to_owned()));
-    let (Some((theirs, their_rows)), Some((ours, our_rows))) = (parts(expected), parts(answered)) else {
+    let (Some((theirs, their_rows)), Some((ours, our_rows))) = (parts(expected), parts(actual)) else {
         return false;
     };
     let select = case.parameters().into_iter().find(|(key, _)| key == "select").map(|(_, value)| value);
@@ -360,28 +360,28 @@ fn csv_of_written(case: &Case, expected: &mut View, answered: &mut View) -> bool
             })
     };
     let applies = case.is_write()
-        && expected.status == answered.status
+        && expected.status == actual.status
         && expected.header("content-type").starts_with("text/csv")
         && theirs != ours
         && their_rows == our_rows
         && ours.split(',').all(is_alias);
     if applies {
-        expected.body.clone_from(&answered.body);
+        expected.body.clone_from(&actual.body);
     }
     applies
 }
 
-fn aggregate_of_nothing(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn aggregate_of_nothing(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let applies = case.method == "POST"
         && case.prefers("resolution=merge-duplicates")
         && case.body.as_deref().is_some_and(|body| body.trim() == "[]")
         && case.query().contains("()")
-        && (expected.status, answered.status) == (200, 201)
-        && expected.body == answered.body;
-    take(expected, answered, applies)
+        && (expected.status, actual.status) == (200, 201)
+        && expected.body == actual.body;
+    take(expected, actual, applies)
 }
 
-fn ragged_lines(case: &Case, expected: &mut View, answered: &mut View) -> bool {
+fn ragged_lines(case: &Case, expected: &mut View, actual: &mut View) -> bool {
     let body = case.body.as_deref().unwrap_or_default();
     let fields = |line: Option<&str>| line.unwrap_or_default().split(',').count();
     let last = body.lines().next_back();
@@ -389,7 +389,7 @@ fn ragged_lines(case: &Case, expected: &mut View, answered: &mut View) -> bool {
     let applies = case.header("Content-Type") == Some("text/csv")
         && is_ragged
         && !expected.is("PGRST102")
-        && answered.is("PGRST102")
-        && answered.error("message") == "All lines must have same number of fields";
-    take(expected, answered, applies)
+        && actual.is("PGRST102")
+        && actual.error("message") == "All lines must have same number of fields";
+    take(expected, actual, applies)
 }

@@ -87,7 +87,7 @@ impl Generator<'_> {
             let is_only = chosen.iter().filter(|other| other.name == embed.name).count() == 1;
             let alias = self.dice.once_in(3).then(|| format!("e{number}"));
             let own = alias.clone().unwrap_or_else(|| embed.name.clone());
-            // Two embeds of one name cannot be told apart in filters.
+            // Two embeds of one name cannot be distinguished in filters.
             let has_alias = alias.is_some();
             if taken.iter().any(|(name, other)| *name == embed.name && !(has_alias && *other)) {
                 continue;

@@ -9,7 +9,7 @@ use super::case::Case;
 
 /// A raw response.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     /// 0 if there was no response.
     pub(crate) status: u16,
     pub(crate) reason: String,
@@ -18,7 +18,7 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     /// There was no response.
     pub(crate) fn broken(problem: String) -> Self {
         Self { status: 0, reason: problem, headers: Vec::new(), body: Vec::new() }
@@ -30,8 +30,8 @@ impl Answer {
 pub(crate) struct Exchange {
     pub(crate) configuration: &'static str,
     pub(crate) case: Case,
-    pub(crate) postgrest: Answer,
-    pub(crate) basalt: Answer,
+    pub(crate) postgrest: Response,
+    pub(crate) basalt: Response,
 }
 
 /// The compared parts of a response.
@@ -50,20 +50,20 @@ const NOT_COMPARED: &[&str] =
     &["connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"];
 
 impl View {
-    pub(crate) fn of(answer: &Answer) -> Self {
+    pub(crate) fn of(response: &Response) -> Self {
         let mut headers: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (name, value) in &answer.headers {
+        for (name, value) in &response.headers {
             if !NOT_COMPARED.contains(&name.as_str()) {
                 headers.entry(name.clone()).or_default().push(value.clone());
             }
         }
-        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        let text = String::from_utf8_lossy(&response.body).into_owned();
         let is_json = headers
             .get("content-type")
             .and_then(|values| values.first())
             .is_some_and(|kind| kind.contains("json"));
         let body = if is_json { one_spelling(&text).unwrap_or(text) } else { text };
-        Self { status: answer.status, reason: unusual(answer.status, &answer.reason), headers, body }
+        Self { status: response.status, reason: unusual(response.status, &response.reason), headers, body }
     }
 
     /// The first value of a header; empty if absent.
