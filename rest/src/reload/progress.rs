@@ -81,7 +81,7 @@ mod tests {
         assert!(tokio::time::timeout(second, &mut waiting).await.is_ok());
         let start_time = Instant::now();
         progress.wait_for(progress.started(), soon()).await;
-        assert_eq!(started.elapsed(), Duration::ZERO, "no load is in progress");
+        assert_eq!(start_time.elapsed(), Duration::ZERO, "no load is in progress");
     }
 
     #[tokio::test(start_paused = true)]
