@@ -29,7 +29,8 @@ impl Sealer {
         let master = hmac::Key::new(hmac::HMAC_SHA256, master_key.expose_secret().as_bytes());
         let key = hmac::sign(&master, format!("basalt sealed: {purpose}").as_bytes());
         let name = hmac::sign(&master, format!("basalt sealed by: {purpose}").as_bytes());
-        let fingerprint = name.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let (start, _) = name.as_ref().split_at(8);
+        let fingerprint = hex::encode(start);
         #[expect(clippy::expect_used, reason = "HMAC-SHA256 produces the 32 bytes that AES-256 requires")]
         let key = RandomizedNonceKey::new(&AES_256_GCM, key.as_ref()).expect("32 bytes are an AES-256 key");
         Self { key, fingerprint }

@@ -28,6 +28,7 @@ mod error;
 mod health;
 mod images;
 mod json_body;
+mod lower_hex;
 mod names;
 mod objects;
 mod operation;

@@ -11,7 +11,6 @@ pub mod chunked;
 mod documents;
 mod error;
 mod form;
-mod hex;
 mod list;
 mod multipart;
 mod operation;

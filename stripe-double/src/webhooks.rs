@@ -282,7 +282,7 @@ fn sign(secrets: &[&str], time: i64, body: &[u8]) -> String {
         let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()));
         context.update(format!("{time}.").as_bytes());
         context.update(body);
-        hex(context.sign().as_ref())
+        hex::encode(context.sign())
     };
     let mut header = format!("t={time}");
     for secret in secrets {
@@ -293,15 +293,6 @@ fn sign(secrets: &[&str], time: i64, body: &[u8]) -> String {
     header.push_str(",v0=");
     header.push_str(&tag("v0"));
     header
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _written = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 async fn post(endpoint: &Url, body: Bytes, signature: String) -> Result<(u16, String), String> {

@@ -159,7 +159,7 @@ for update";
 
 /// The stored hash of an authorization code.
 fn stored(code: &str) -> String {
-    digest(&SHA256, code.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(digest(&SHA256, code.as_bytes()))
 }
 
 /// Whether `verifier` matches `challenge`. An empty challenge matches none.

@@ -221,7 +221,7 @@ fn digits(length: u8) -> String {
 /// The stored hash of a code: `hex(SHA-224(lower(address) || code))`.
 pub(crate) fn code_hash(address: &str, code: &str) -> String {
     let text = format!("{}{code}", address.to_lowercase());
-    digest(&SHA224, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(digest(&SHA224, text.as_bytes()))
 }
 
 /// Whether `code` matches the stored hash, which has a prefix for PKCE flows.

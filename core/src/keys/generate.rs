@@ -117,10 +117,10 @@ fn failed() -> KeyError {
 /// Generates `<prefix><22>_<8>`: 132 random bits and a checksum, by which secret scanners recognise a real key.
 #[must_use]
 pub fn opaque_key(kind: ApiKeyKind) -> String {
-    const HEX: usize = 4;
+    const CHECKSUM_BYTES: usize = 4;
     let prefix = kind.prefix();
     let random = random::token(22);
     let checksum = digest::digest(&digest::SHA256, format!("{prefix}{random}").as_bytes());
-    let checksum: String = checksum.as_ref().iter().take(HEX).map(|byte| format!("{byte:02x}")).collect();
-    format!("{prefix}{random}_{checksum}")
+    let (checksum, _) = checksum.as_ref().split_at(CHECKSUM_BYTES);
+    format!("{prefix}{random}_{}", hex::encode(checksum))
 }

@@ -34,7 +34,7 @@ impl SystemMigration {
 /// SHA-256 in lower-case hexadecimal, as stored in `basalt.system_migrations` and `basalt.project_files`.
 #[must_use]
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(digest(&SHA256, bytes))
 }
 
 /// This crate's migrations: schemas, the private schema `basalt`, the DDL triggers. [`super::apply`] runs them first.

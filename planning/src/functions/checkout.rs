@@ -1,7 +1,6 @@
 //! `create-checkout-session`: the page where a user buys a plan (functions.md 3.12). Two tabs must not create two subscriptions: a user with a
 //! subscription changes it, or gets a message that says what to do first.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
@@ -222,10 +221,7 @@ fn session_key(app: &App, caller: &Caller, purchase: &Purchase, suffix: &str) ->
     let window = app.clock.unix_seconds().div_euclid(SESSION_WINDOW_S);
     let text = format!("{}|{price}|{success_url}|{cancel_url}|{window}{suffix}", caller.id);
     let hash = digest::digest(&digest::SHA256, text.as_bytes());
-    hash.as_ref().iter().fold("checkout:".to_owned(), |mut key, byte| {
-        let _infallible = write!(key, "{byte:02x}");
-        key
-    })
+    format!("checkout:{}", hex::encode(hash))
 }
 
 /// Creates the user's customer; of two concurrent requests, the first one's customer is stored.

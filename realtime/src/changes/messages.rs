@@ -209,10 +209,7 @@ fn read(relation: &Relation, message: Bytes) -> Option<Row> {
         new.get(place)?.text()
     };
     let is_true = |name: &str| text(name).map(|text| text == "t");
-    let bytes = |text: &str| -> Option<Vec<u8>> {
-        let digits = text.strip_prefix("\\x")?.as_bytes().chunks_exact(2);
-        digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
-    };
+    let bytes = |text: &str| hex::decode(text.strip_prefix("\\x")?).ok();
     Some(Row {
         id: text("id")?.parse().ok()?,
         topic: text("topic").map(str::to_owned),

@@ -1,7 +1,6 @@
 //! SQL for function calls (rest.md §3.10, §3.17).
 
 use basalt_pg::sql::Sql;
-use bytes::Bytes;
 
 use super::{Form, RESPONSE_SETTINGS, Statements, array_literal, body, explained, select, total};
 use crate::plan::call::{Arguments, CallResult, Literal};
@@ -140,22 +139,11 @@ fn arguments(arguments: &Arguments) -> Sql {
         ),
         Arguments::Body { bytes, param } => {
             if param.type_name == "bytea" {
-                return typed(hex(bytes).into(), param);
+                return typed(format!("\\x{}", hex::encode(bytes)).into(), param);
             }
             typed(bytes.clone().into(), param)
         }
     }
-}
-
-/// Text representation of a `bytea`.
-fn hex(bytes: &[u8]) -> Bytes {
-    let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' + half - 10 };
-    let mut text = Vec::with_capacity(bytes.len() * 2 + 2);
-    text.extend_from_slice(b"\\x");
-    for byte in bytes {
-        text.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
-    }
-    Bytes::from(text)
 }
 
 fn typed(value: basalt_pg::sql::Param, param: &RoutineParam) -> Sql {

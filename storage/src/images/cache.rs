@@ -3,7 +3,6 @@
 //! least recently used are removed when the cache is full. Files survive restarts, and any of them may
 //! disappear at any time.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -20,6 +19,7 @@ use uuid::Uuid;
 use super::metrics::{self, Gauge};
 use super::transform::Variant;
 use crate::blobs::BlobId;
+use crate::lower_hex;
 use basalt_images::Output;
 
 /// Maximum size of the cache.
@@ -47,7 +47,7 @@ impl Key {
 
     /// ETag of the variant, with quotes.
     pub(crate) fn etag(&self) -> String {
-        format!("\"{}\"", hex(&self.variant))
+        format!("\"{}\"", hex::encode(self.variant))
     }
 }
 
@@ -57,22 +57,6 @@ fn hash(parts: &[&str]) -> [u8; 16] {
     let mut half = [0; 16];
     half.iter_mut().zip(found.as_ref()).for_each(|(to, from)| *to = *from);
     half
-}
-
-fn hex(bytes: &[u8; 16]) -> String {
-    bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _written = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn from_hex(text: &str) -> Option<[u8; 16]> {
-    // Exactly 32 lower-case digits; files with other names are not ours.
-    if text.len() != 32 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
-        return None;
-    }
-    u128::from_str_radix(text, 16).ok().map(u128::to_be_bytes)
 }
 
 /// A cached variant.
@@ -242,12 +226,12 @@ impl Cache {
     }
 
     fn folder(&self, source: &[u8; 16]) -> PathBuf {
-        let name = hex(source);
+        let name = hex::encode(source);
         self.dir.join(name.get(..2).unwrap_or_default()).join(name)
     }
 
     fn path(&self, key: &Key, format: Output) -> PathBuf {
-        self.folder(&key.source).join(format!("{}.{}", hex(&key.variant), format.extension()))
+        self.folder(&key.source).join(format!("{}.{}", hex::encode(key.variant), format.extension()))
     }
 
     async fn index(&self) -> MutexGuard<'_, Index> {
@@ -275,7 +259,7 @@ fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
 fn parse(name: &str) -> Option<([u8; 16], Output)> {
     let (variant, extension) = name.split_once('.')?;
     let format = Output::ALL.into_iter().find(|format| format.extension() == extension)?;
-    Some((from_hex(variant)?, format))
+    Some((lower_hex::decode(variant)?, format))
 }
 
 /// Entries of the folder, oldest first. Removes unfinished files of a crashed server.
@@ -283,7 +267,7 @@ fn scan(dir: &Path) -> Vec<(i64, Key, Entry)> {
     let mut found = Vec::new();
     let list = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
     for folder in list(dir).flat_map(|shard| list(&shard.path())) {
-        let Some(source) = folder.file_name().to_str().and_then(from_hex) else { continue };
+        let Some(source) = folder.file_name().to_str().and_then(lower_hex::decode) else { continue };
         for file in list(&folder.path()) {
             match (file.file_name().to_str().and_then(parse), file.metadata()) {
                 (Some((variant, format)), Ok(metadata)) => {
@@ -341,7 +325,7 @@ mod tests {
         cache.put(&small, &variant(10));
         cache.put(&large, &variant(1_000_000));
         let left_over =
-            cache.folder(&small.source).join(format!("{}.{}", hex(&small.variant), Uuid::new_v4()));
+            cache.folder(&small.source).join(format!("{}.{}", hex::encode(small.variant), Uuid::new_v4()));
         fs::write(&left_over, "x").unwrap();
         let cache = Cache::new(dir.path().join("render"));
         assert_eq!((kept(&cache, &small).await, kept(&cache, &large).await), (Some(10), Some(1_000_000)));

@@ -17,7 +17,7 @@ use http::request::Parts;
 use md5::{Digest as _, Md5};
 use uuid::Uuid;
 
-use super::metadata::{ObjectMetadata, hex};
+use super::metadata::ObjectMetadata;
 use super::routes::ObjectPath;
 use super::row;
 use crate::Storage;
@@ -257,7 +257,7 @@ pub(crate) struct Content {
 impl Content {
     /// What was written as one blob, whose tag is the hash of its bytes.
     pub(crate) fn of(intent: &Intent, written: &Written) -> Self {
-        Self { blob: intent.blob(), size: written.size, e_tag: hex(&written.md5) }
+        Self { blob: intent.blob(), size: written.size, e_tag: hex::encode(written.md5) }
     }
 }
 
@@ -268,7 +268,7 @@ pub(crate) fn e_tag_of_parts(md5s: impl IntoIterator<Item = [u8; 16]>) -> String
         hash.update(md5);
         count += 1;
     }
-    format!("{}-{count}", hex(&hash.finalize()))
+    format!("{}-{count}", hex::encode(hash.finalize()))
 }
 
 /// A statement that must return a row in the transaction that creates an object, and the error if it does

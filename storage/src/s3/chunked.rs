@@ -8,8 +8,8 @@ use aws_lc_rs::digest;
 use basalt_core::random::constant_time_eq;
 use bytes::Bytes;
 
-use super::hex;
 use super::sigv4::{Signature, SigningKey};
+use crate::lower_hex;
 
 /// Maximum length of a line: a chunk header with signature, or a trailer.
 const MAX_LINE: usize = 1024;
@@ -66,7 +66,7 @@ impl ChunkSigner {
 
     fn sign(&mut self, algorithm: &str, content: &str) -> [u8; 32] {
         let Self { time, scope, .. } = self;
-        let previous = hex::encode(&self.previous);
+        let previous = hex::encode(self.previous);
         let text = format!("{algorithm}\n{time}\n{scope}\n{previous}\n{content}");
         self.previous = self.key.sign(text.as_bytes());
         self.previous
@@ -205,7 +205,7 @@ impl Decoder {
         if self.signer.is_some() {
             self.claimed = extension
                 .strip_prefix("chunk-signature=")
-                .and_then(hex::decode_array)
+                .and_then(lower_hex::decode)
                 .ok_or(ChunkError::Malformed)?;
         }
         if length == 0 {
@@ -251,7 +251,7 @@ impl Decoder {
 
     fn check_trailers(&mut self, claimed: &str) -> Result<(), ChunkError> {
         let Some(signer) = &mut self.signer else { return Err(ChunkError::Malformed) };
-        let claimed: [u8; 32] = hex::decode_array(claimed).ok_or(ChunkError::Malformed)?;
+        let claimed: [u8; 32] = lower_hex::decode(claimed).ok_or(ChunkError::Malformed)?;
         let canonical: String =
             self.trailers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
         let hash = digest::digest(&digest::SHA256, canonical.as_bytes());

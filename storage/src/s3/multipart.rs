@@ -15,7 +15,6 @@ use serde_json::json;
 use super::Call;
 use super::documents::{self, CompletedPart, part_number, unquoted};
 use super::error::{S3Error, xml};
-use super::hex;
 use super::payload::Payload;
 use super::sigv4::encode_path;
 use super::write::{
@@ -25,6 +24,7 @@ use super::xml::Writer;
 use crate::blobs::intents::{self, Intent};
 use crate::blobs::{BlobId, Written};
 use crate::error::StorageError;
+use crate::lower_hex;
 use crate::objects::write::{self, Content, Context, MAX_UNFINISHED_UPLOADS, NewObject, RequiredStatement};
 use crate::operation::Operation;
 
@@ -281,7 +281,7 @@ async fn store_part(
     const COUNT: &str = "update storage.s3_multipart_uploads u set in_progress_size = \
          (select coalesce(sum(p.size), 0) from storage.s3_multipart_uploads_parts p where p.upload_id = u.id) \
          where u.id = $1";
-    let e_tag = hex::encode(&written.md5);
+    let e_tag = hex::encode(written.md5);
     let id = || Param::from(begun.id.as_str());
     let at = &begun.object.at;
     let mut batch = cx.as_service();
@@ -363,7 +363,7 @@ fn changed_parts() -> StorageError {
 
 /// The object's tag, from those of its parts.
 fn e_tag_of(parts: &[StoredPart]) -> String {
-    write::e_tag_of_parts(parts.iter().map(|part| hex::decode_array(&part.e_tag).unwrap_or_default()))
+    write::e_tag_of_parts(parts.iter().map(|part| lower_hex::decode(&part.e_tag).unwrap_or_default()))
 }
 
 /// Deletes the upload and its parts; their blobs become garbage.

@@ -16,8 +16,8 @@ use md5::{Digest as _, Md5};
 
 use super::checksum::{Algorithm, Checksum};
 use super::chunked::{ChunkError, ChunkSigner, Decoder};
-use super::hex;
 use super::sigv4::UNSIGNED_PAYLOAD;
+use crate::lower_hex;
 
 /// The kind of body, from `x-amz-content-sha256`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl PayloadForm {
             "STREAMING-UNSIGNED-PAYLOAD-TRAILER" => {
                 Ok(Self::Chunked { is_signed: false, has_trailers: true })
             }
-            _ => hex::decode_array(text).map(Self::Hashed).ok_or(PayloadError::UnknownForm),
+            _ => lower_hex::decode(text).map(Self::Hashed).ok_or(PayloadError::UnknownForm),
         }
     }
 }

@@ -10,7 +10,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
-use super::hex;
+use crate::lower_hex;
 
 /// The only supported algorithm; SigV4A, which uses elliptic curves, is not.
 pub const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -234,7 +234,7 @@ impl Signature {
                 .to_owned(),
             session_token: header_text(headers, "x-amz-security-token").map(str::to_owned),
             signed_headers: signed_headers.split(';').map(str::to_owned).collect(),
-            signature: hex::decode_array(signature)
+            signature: lower_hex::decode(signature)
                 .ok_or_else(|| malformed("the signature must be 64 hexadecimal digits"))?,
         }
         .checked(SignatureError::MalformedHeader)
@@ -266,7 +266,7 @@ impl Signature {
             payload,
             session_token: get("X-Amz-Security-Token")?.map(str::to_owned),
             signed_headers,
-            signature: hex::decode_array(require("X-Amz-Signature")?)
+            signature: lower_hex::decode(require("X-Amz-Signature")?)
                 .ok_or_else(|| malformed("X-Amz-Signature must be 64 hexadecimal digits"))?,
         }
         .checked(SignatureError::MalformedQuery)
@@ -408,7 +408,7 @@ pub fn read_form(field: impl Fn(&str) -> Option<String>, now: i64) -> Result<For
         credential,
         session_token: field("x-amz-security-token"),
         policy: require("policy")?,
-        signature: hex::decode_array(&signature)
+        signature: lower_hex::decode(&signature)
             .ok_or_else(|| malformed("x-amz-signature must be 64 hexadecimal digits"))?,
     })
 }
@@ -459,7 +459,7 @@ pub fn query_pairs(query: &str) -> Vec<(String, String)> {
 /// SHA-256 in lower-case hex.
 #[must_use]
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    hex::encode(digest::digest(&digest::SHA256, bytes).as_ref())
+    hex::encode(digest::digest(&digest::SHA256, bytes))
 }
 
 fn string_to_sign(algorithm: &str, signature: &Signature, canonical_request: &[u8]) -> String {

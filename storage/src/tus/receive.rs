@@ -11,7 +11,6 @@ use super::upload::{Part, Upload};
 use crate::blobs::intents::{self, Intent};
 use crate::blobs::{BlobWriter, Written};
 use crate::error::StorageError;
-use crate::objects::metadata::hex;
 use crate::objects::write::{self as objects, Content, Context, NewObject, RequiredStatement};
 
 /// How receiving ended.
@@ -142,7 +141,7 @@ pub(super) async fn complete(cx: &Context, upload: Upload, object: &NewObject) -
     match parts.as_slice() {
         // The part's blob becomes the object's.
         [Part { blob, md5 }] => {
-            let content = Content { blob: *blob, size: upload.offset, e_tag: hex(md5) };
+            let content = Content { blob: *blob, size: upload.offset, e_tag: hex::encode(md5) };
             let _stored = objects::finish(cx, object, &content, None, also).await?;
         }
         parts => {
@@ -150,7 +149,7 @@ pub(super) async fn complete(cx: &Context, upload: Upload, object: &NewObject) -
             let blobs: Vec<_> = parts.iter().map(|part| part.blob).collect();
             let e_tag = if blobs.is_empty() {
                 let written = cx.storage.blobs.writer(cx.identity(), intent.blob()).finish().await;
-                hex(&written.map_err(StorageError::from)?.md5)
+                hex::encode(written.map_err(StorageError::from)?.md5)
             } else {
                 cx.storage.blobs.concat(&blobs, intent.blob()).await.map_err(StorageError::from)?;
                 objects::e_tag_of_parts(parts.iter().map(|part| part.md5))

@@ -198,7 +198,7 @@ returning upload_id";
             Param::from_display(self.offset),
             Param::from_display(written.size),
             Param::from_display(blob),
-            format!("\\x{}", crate::objects::metadata::hex(&written.md5)).into(),
+            format!("\\x{}", hex::encode(written.md5)).into(),
         ];
         Statement { text: ADD.into(), params }
     }

@@ -2,7 +2,6 @@
 //! use the program `basalt-stripe-double` instead (`subscription_life.rs`), which behaves like Stripe.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::hmac;
@@ -166,10 +165,7 @@ pub(super) fn now() -> i64 {
 pub(super) fn signature(secret: &str, time: i64, body: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
     let signed = [format!("{time}.").as_bytes(), body].concat();
-    hmac::sign(&key, &signed).as_ref().iter().fold(format!("t={time},v1="), |mut header, byte| {
-        write!(header, "{byte:02x}").unwrap();
-        header
-    })
+    format!("t={time},v1={}", hex::encode(hmac::sign(&key, &signed)))
 }
 
 /// A webhook request, pretty-printed as Stripe's are.

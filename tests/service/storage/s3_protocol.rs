@@ -203,7 +203,7 @@ fn chunks(signing: &Signing, seed: &str, checksum: &str) -> String {
     let date = time.strftime("%Y%m%dT%H%M%SZ");
     let sha256 = |text: &str| {
         let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
-        hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        hex::encode(hash)
     };
     let mut previous = seed.to_owned();
     let mut body = String::new();

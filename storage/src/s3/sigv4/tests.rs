@@ -238,7 +238,7 @@ fn what_cannot_be_read_says_why() {
 fn a_forms_policy_is_what_is_signed() {
     let policy = "eyJleHBpcmF0aW9uIjoiMjAxMy0wNS0yNVQwMDowMDowMFoifQ==";
     let credential = Credential::parse("AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request").unwrap();
-    let signature = hex::encode(&credential.signing_key(SECRET).sign(policy.as_bytes()));
+    let signature = hex::encode(credential.signing_key(SECRET).sign(policy.as_bytes()));
     let field = |name: &str| {
         let value = match name {
             "policy" => policy,

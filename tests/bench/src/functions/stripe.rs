@@ -1,7 +1,6 @@
 //! A minimal Stripe for measurements: any subscription, and portal sessions. It keeps connections alive and runs on the load
 //! generator's thread, which neither the test kit's stub nor `basalt-stripe-double` does; this crate depends on neither.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -69,10 +68,7 @@ pub(super) fn delivery(event: &Value) -> Result<Vec<u8>> {
     let time = Timestamp::now().as_second();
     let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
     let tag = hmac::sign(&key, format!("{time}.{body}").as_bytes());
-    let mut signature = format!("t={time},v1=");
-    for byte in tag.as_ref() {
-        write!(signature, "{byte:02x}")?;
-    }
+    let signature = format!("t={time},v1={}", hex::encode(tag));
     let head = format!(
         "POST /functions/v1/stripe-webhook HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json; charset=utf-8\r\n\
          User-Agent: Stripe/1.0 (+https://stripe.com/docs/webhooks)\r\nStripe-Signature: {signature}\r\nContent-Length: {}\r\n\r\n",
