@@ -7,13 +7,13 @@
 mod builtin;
 mod engine;
 pub(crate) mod kind;
-mod plain_text;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use basalt_core::http_client::HttpClient;
+use basalt_mail::plain_text;
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -154,7 +154,7 @@ impl Templates {
         };
         let (html, text) = match own.map(|template| template.render(values)) {
             Some(Ok(html)) => {
-                let text = plain_text::text(&html);
+                let text = plain_text::from_html(&html);
                 (html, text)
             }
             failed => {

@@ -2,6 +2,7 @@
 
 pub mod mailbox;
 mod outbox;
+pub mod plain_text;
 pub mod queue;
 pub mod resend;
 pub mod smtp;

@@ -1,6 +1,7 @@
 //! The invitation mail: an administrator's template filled with values (functions.md 3.21).
 
 use basalt_core::html;
+use basalt_mail::plain_text;
 
 const SUBJECT: &str = "You've been invited to collaborate on {{planTitle}}";
 const BODY: &str = "<p>Hello,</p>\
@@ -41,7 +42,7 @@ pub(crate) fn render(subject: Option<&str>, body: Option<&str>, values: &Values<
         Some(html::escape(value))
     });
     let subject = one_line(&subject).chars().take(SUBJECT_CHARS).collect();
-    Rendered { subject, text: html::to_text(&html), html }
+    Rendered { subject, text: plain_text::from_html(&html), html }
 }
 
 /// Replaces line breaks and control characters by spaces, so that a value cannot inject a header.

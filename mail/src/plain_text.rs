@@ -1,5 +1,5 @@
-//! Derives the plain text part of a project's HTML e-mail: the text with line breaks between blocks, and the URL after each
-//! link. For mail clients without HTML, and for programs that extract codes.
+//! Derives the plain text part of an HTML e-mail: the text with line breaks between blocks, and the URL after each link. For mail
+//! clients without HTML, and for programs that extract codes.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,8 @@ static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| compiled(r#"\s([a-zA-Z]+)=(
 static ENTITY: LazyLock<Regex> = LazyLock::new(|| compiled("&(?:([a-z]+)|#([0-9]+)|#[xX]([0-9a-fA-F]+));"));
 
 /// Converts HTML to plain text. Never fails: invalid HTML is treated as text.
-pub(super) fn text(html: &str) -> String {
+#[must_use]
+pub fn from_html(html: &str) -> String {
     let mut out = Writer::default();
     let mut rest = html;
     // A link's URL and the start of its text in the output.
@@ -158,17 +159,17 @@ mod tests {
                     <a href='https://y.example'>https://y.example</a><!-- no --> 1 < 2 &copy; &#8211; &bogus;\
                     <p>Code: <b>123456</b></p></body></html>";
         assert_eq!(
-            text(html),
+            from_html(html),
             "Hello & good day\n\nOne\ntwo <3\n\nSign in\nhttps://x.example/?a=1&b=2\nnow\n\nhttps://y.example 1 < 2 © – \
              &bogus;\n\nCode: 123456\n"
         );
-        assert_eq!(text(""), "\n");
+        assert_eq!(from_html(""), "\n");
     }
 
     proptest! {
         #[test]
         fn conversion_never_panics(html in "(<|>|&|;|\"|'|a href=|/|!--|-->|style|\\PC){0,40}") {
-            let _text = text(&html);
+            let _text = from_html(&html);
         }
     }
 }
