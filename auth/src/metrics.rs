@@ -1,5 +1,7 @@
 //! Names and labels of auth's metrics. Labels come from closed sets, never from requests.
 
+use basalt_core::convert::saturating;
+
 /// A rate limiter rejected a request.
 pub(crate) fn rate_limited(bucket: &'static str) {
     metrics::counter!("basalt_auth_rate_limited_total", "bucket" => bucket).increment(1);
@@ -74,5 +76,5 @@ pub(crate) fn password_hashes(limit: usize) -> metrics::Gauge {
 }
 
 fn count(number: usize) -> f64 {
-    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
+    f64::from(saturating::<u32>(number))
 }

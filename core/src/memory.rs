@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use metrics::Counter;
 
+use crate::convert::saturating;
+
 /// Answers up to this many bytes are free; their number is bounded, and so their sum.
 const FREE_BYTES: usize = 64 * 1024;
 
@@ -109,7 +111,7 @@ impl AnswerMemory {
             return Some(bytes);
         }
         let share = AnswerShare::empty(self);
-        share.grow_to(length(bytes.len())).then(|| Bytes::from_owner(Owned { bytes, _owner: share }))
+        share.grow_to(saturating(bytes.len())).then(|| Bytes::from_owner(Owned { bytes, _owner: share }))
     }
 
     /// Bytes taken now; more than the limit where answers about writes found no room.
@@ -171,7 +173,7 @@ impl AnswerShare {
     /// longer than they were, and is not refused for that.
     #[must_use]
     pub fn keep(&self, bytes: Bytes) -> Bytes {
-        self.force_to(length(bytes.len()));
+        self.force_to(saturating(bytes.len()));
         Bytes::from_owner(Owned { bytes, _owner: self.clone() })
     }
 }
@@ -192,10 +194,10 @@ impl ResponseReservation {
         }
         let share = self.share.get_or_insert_with(|| AnswerShare::empty(memory));
         if anyway {
-            share.force_to(length(total));
+            share.force_to(saturating(total));
             return true;
         }
-        share.grow_to(length(total))
+        share.grow_to(saturating(total))
     }
 
     /// `more` bytes are here; what holds their share.
@@ -203,10 +205,6 @@ impl ResponseReservation {
         self.bytes = self.bytes.saturating_add(more);
         self.share.clone()
     }
-}
-
-fn length(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
 use axum::response::Response;
+use basalt_core::convert::saturating;
 use basalt_core::memory::BodyLease;
 use basalt_core::service::{
     BodyMode, ClientAddress, Deadline, Fault, Handler, Original, Renderer, RequestId, Service,
@@ -232,7 +233,7 @@ fn admit(
     let limit = mount.service.body_limit;
     let length =
         request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    let is_too_long = length.is_some_and(|length| length > u64::try_from(limit).unwrap_or(u64::MAX));
+    let is_too_long = length.is_some_and(|length| length > saturating::<u64>(limit));
     if mode == BodyMode::Buffered && is_too_long {
         return Err(Box::new(render(Fault::BodyTooLarge { limit })));
     }

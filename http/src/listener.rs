@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::response::Response;
+use basalt_core::convert::saturating;
 use basalt_core::service::Draining;
 use http::StatusCode;
 use hyper::Request;
@@ -74,7 +75,7 @@ impl Limits {
             .http1()
             .timer(TokioTimer::new())
             .header_read_timeout(self.idle_timeout)
-            .max_buf_size(usize::try_from(self.heads.bytes).unwrap_or(usize::MAX))
+            .max_buf_size(saturating::<usize>(self.heads.bytes))
             .max_headers(self.heads.headers);
         builder
             .http2()

@@ -3,6 +3,7 @@
 //! `server.max_connections`, the server accepts fewer connections, because it also needs files to reach its database.
 //! Further clients wait, as they do at the configured limit.
 
+use basalt_core::convert::saturating;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Files other than client connections: those of the app, logs, listening sockets.
@@ -32,10 +33,10 @@ pub fn most() -> Option<u64> {
 /// PostgreSQL. Each of those may need another connection to cancel its query.
 pub fn connections_within(wanted: usize, database: usize, limit: Option<u64>) -> usize {
     let Some(limit) = limit else { return wanted };
-    let database = u64::try_from(database).unwrap_or(u64::MAX).saturating_mul(2);
+    let database = saturating::<u64>(database).saturating_mul(2);
     let room = limit.saturating_sub(OTHER_FILES).saturating_sub(database);
     // Even with a very low limit, some connections must be served.
-    let room = usize::try_from(room.max(limit / 4).max(1)).unwrap_or(usize::MAX);
+    let room = saturating::<usize>(room.max(limit / 4).max(1));
     wanted.min(room)
 }
 

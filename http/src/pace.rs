@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use basalt_core::convert::saturating;
 use tokio::time::{Instant, Sleep};
 
 /// Minimum rate, from `server.stall_timeout` and `server.min_rate`.
@@ -21,7 +22,7 @@ pub struct Pace {
 
 impl Pace {
     fn bytes_per_window(self) -> u64 {
-        let milliseconds = u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX);
+        let milliseconds = saturating::<u64>(self.window.as_millis());
         // Without a minimum rate, one byte per window is enough.
         (self.bytes_per_second.saturating_mul(milliseconds) / 1000).max(1)
     }
@@ -49,7 +50,7 @@ impl Pacer {
 
     /// Records transferred bytes. The current wait, if any, is no longer for the client.
     pub(crate) fn moved(&mut self, bytes: usize) {
-        self.moved = self.moved.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        self.moved = self.moved.saturating_add(saturating::<u64>(bytes));
         if let Some(wait) = self.wait.take() {
             self.waited += wait.since.elapsed();
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use basalt_core::convert::saturating;
 use basalt_pg::jobs::{self, Done, Failure, Handler, Job, Policy, Table};
 use basalt_pg::pool::ServicePool;
 use tokio_util::task::TaskTracker;
@@ -76,7 +77,7 @@ pub fn worker(
     tracker: TaskTracker,
 ) -> Result<Arc<jobs::Worker<Sender>>, String> {
     let policy = Policy {
-        concurrency: usize::try_from(limits.concurrency).unwrap_or(usize::MAX),
+        concurrency: saturating::<usize>(limits.concurrency),
         pauses: jobs::doubling(limits.first_pause, LONGEST_PAUSE, limits.max_attempts),
         time_limit: smtp.map_or(PROVIDER_LIMIT, |smtp| smtp.timeout * STEPS),
         retention: queue::retention(limits.retention),

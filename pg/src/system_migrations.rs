@@ -23,6 +23,7 @@ use secrecy::SecretString;
 use tokio_postgres::Client;
 
 use crate::pg_error::{DriverError, PgError};
+use basalt_core::convert::saturating;
 pub use error::MigrationError;
 pub use row_security::unprotected_tables;
 use state::State;
@@ -243,7 +244,7 @@ async fn record<C: tokio_postgres::GenericClient>(
     client: &C,
     migration: &SystemMigration,
 ) -> Result<(), MigrationError> {
-    let version = i32::try_from(migration.version).unwrap_or(i32::MAX);
+    let version = saturating::<i32>(migration.version);
     client
         .execute(state::RECORD, &[&migration.service, &version, &migration.name, &migration.checksum()])
         .await?;

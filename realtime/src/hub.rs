@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
+use basalt_core::convert::saturating;
 use bytes::Bytes;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_util::task::TaskTracker;
@@ -446,7 +447,7 @@ impl Hub {
     pub(crate) fn broadcast_here(&self, key: &TopicKey, fanout: &Fanout, except: Option<u64>) -> usize {
         let Some(topic) = self.find(key) else { return 0 };
         let count = topic.deliver(fanout, BROADCAST, except);
-        metrics::deliveries().increment(u64::try_from(count).unwrap_or(u64::MAX));
+        metrics::deliveries().increment(saturating::<u64>(count));
         count
     }
 

@@ -6,6 +6,7 @@ mod scope;
 
 use std::sync::Arc;
 
+use basalt_core::convert::saturating;
 use basalt_core::identity::Identity;
 use basalt_pg::session::{Access, Answers, End, Row, SessionError, Sessions, Statement};
 use http::HeaderMap;
@@ -91,7 +92,7 @@ async fn read(
         Some(Count::Exact) | None => answer.total,
     };
     if plan.row_cap.is_some() && statement::total_reveals_truncation(plan) {
-        let end = i64::try_from(plan.read.range.offset).unwrap_or(i64::MAX).saturating_add(answer.page);
+        let end = saturating::<i64>(plan.read.range.offset).saturating_add(answer.page);
         answer.is_truncated = answer.page > 0 && answer.total.is_some_and(|total| total > end);
     }
     if !is_explained && plan.format.is_singular() && answer.page != 1 {

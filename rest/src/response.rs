@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::response::Response;
+use basalt_core::convert::saturating;
 use bytes::Bytes;
 use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE,
@@ -190,7 +191,7 @@ fn apply_headers(headers: &mut HeaderMap, text: &str) -> Result<(), RestError> {
 fn page(answer: &Answer, offset: u128) -> (StatusCode, String, Option<RestError>) {
     let rows = answer.page;
     let total = answer.total;
-    let first = i64::try_from(offset).unwrap_or(i64::MAX);
+    let first = saturating::<i64>(offset);
     let (status, beyond) = match total {
         Some(total) if first > total => {
             (StatusCode::RANGE_NOT_SATISFIABLE, Some(RestError::OffsetBeyond { offset, total }))

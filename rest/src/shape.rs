@@ -16,6 +16,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use basalt_core::convert::saturating;
 use lru::LruCache;
 use metrics::{Counter, Gauge};
 
@@ -131,5 +132,5 @@ impl Shapes {
 }
 
 fn number(count: usize) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+    f64::from(saturating::<u32>(count))
 }

@@ -15,6 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use basalt_core::convert::saturating;
 use basalt_core::identity::Identity;
 use basalt_images::TransformError;
 use futures_util::TryStreamExt as _;
@@ -148,7 +149,7 @@ impl Images {
             variant
         });
         let variant = made.await.map_err(|_| ImageError::Busy)??;
-        let size = metrics::length(variant.bytes.len());
+        let size = saturating(variant.bytes.len());
         Ok(Kept { format: variant.format, size, content: Content::Bytes(variant.bytes.into()) })
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use basalt_core::convert::saturating;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -269,7 +270,7 @@ fn collect(inner: &mut Inner, now: i64, id: &str, invoice: &str, is_trial: bool)
         });
     }
     let Some(it) = inner.state.invoices.get(invoice) else { return };
-    let attempts = usize::try_from(it.attempts).unwrap_or(usize::MAX);
+    let attempts = saturating::<usize>(it.attempts);
     let next = RETRY_DAYS.get(attempts).map(|days| it.created.saturating_add(days * DAY));
     emit_invoice(inner, now, invoice, "invoice.payment_failed", |invoice| {
         (invoice.attempts, invoice.next_attempt) = (invoice.attempts + 1, next);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use aws_lc_rs::hmac;
+use basalt_core::convert::saturating;
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use http::header::{CONTENT_TYPE, HOST, USER_AGENT};
@@ -224,7 +225,7 @@ async fn send(double: &Double, endpoint: &Url, due: Due) {
             Err(_late) => Err("no response in time".to_owned()),
         },
     };
-    let duration_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let duration_ms = saturating::<u64>(start.elapsed().as_millis());
     let (status, answer) = sent.unwrap_or_else(|error| (Some(0), error));
     let is_done = status.is_none_or(|status| (200..300).contains(&status));
     let mut inner = double.lock();

@@ -4,6 +4,7 @@
 //!
 //! The caller must have locked the user in the same transaction: its sent-at times limit concurrent requests to one mail.
 
+use basalt_core::convert::saturating;
 use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 
@@ -180,7 +181,7 @@ pub(crate) fn check_frequency(
     now: Timestamp,
 ) -> Result<(), AuthError> {
     let Some(last) = last else { return Ok(()) };
-    let interval_ms = i64::try_from(interval_seconds).unwrap_or(i64::MAX).saturating_mul(1000);
+    let interval_ms = saturating::<i64>(interval_seconds).saturating_mul(1000);
     let passed_ms = now.as_millisecond().saturating_sub(last.as_millisecond());
     let left_ms = interval_ms.saturating_sub(passed_ms);
     // Whole seconds, but at least 1: "after 0 seconds" makes no sense.

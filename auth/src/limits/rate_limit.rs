@@ -9,6 +9,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use basalt_core::convert::saturating;
 use basalt_core::identity::network;
 use lru::LruCache;
 use metrics::Gauge;
@@ -100,7 +101,7 @@ impl RateLimit {
         if tokens >= 1.0 {
             bucket.tokens -= 1.0;
         }
-        let remembered = u32::try_from(buckets.len()).unwrap_or(u32::MAX);
+        let remembered = saturating::<u32>(buckets.len());
         drop(buckets);
         self.remembered.set(remembered);
         if tokens >= 1.0 {

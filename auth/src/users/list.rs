@@ -1,6 +1,7 @@
 //! Pages of an audience's users, by number or by cursor (auth.md §3.13), newest first by default. Rows without a time count as the
 //! oldest. Both variants use the index `users_listed_idx`; only numbered pages count all users, which is slow for very many.
 
+use basalt_core::convert::saturating;
 use basalt_pg::pool::Tx;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -145,7 +146,7 @@ pub(crate) async fn after(
         }
     };
     let mut rows = rows.map_err(AuthError::querying)?;
-    let shown = usize::try_from(limit).unwrap_or(usize::MAX);
+    let shown = saturating::<usize>(limit);
     let has_more = rows.len() > shown;
     rows.truncate(shown);
     let accounts = rows.iter().map(Account::from_row).collect::<Result<Vec<_>, _>>()?;

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use basalt_core::convert::saturating;
 use basalt_mail::queue::{self, STATES};
 use basalt_pg::jobs::{ListedJob, Queue, RetrySelection};
 use clap::{Args, Subcommand};
@@ -77,7 +78,7 @@ async fn list(queue: &Queue, list: &List) -> anyhow::Result<()> {
         let rows: Vec<Vec<String>> = listed.jobs.iter().map(as_row).collect();
         let header = ["ID", "KIND", "TO", "STATE", "ATTEMPTS", "CREATED", "NEXT", "ENDED", "ERROR"];
         out.write_all(table(&header, &rows).as_bytes())?;
-        let shown = i64::try_from(listed.jobs.len()).unwrap_or(i64::MAX);
+        let shown = saturating::<i64>(listed.jobs.len());
         if shown < listed.total {
             writeln!(io::stderr(), "{shown} of {} mails; more with --limit", listed.total)?;
         }

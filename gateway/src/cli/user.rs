@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use basalt_auth::{AccountSummary, ListAccounts, NewAccount, Operator};
 use basalt_core::clock::Clock;
+use basalt_core::convert::saturating;
 use basalt_core::keys::Keys;
 use basalt_core::random;
 use clap::{Args, Subcommand};
@@ -141,7 +142,7 @@ async fn list(config: &Config, database: &mut CommandDatabase, list: &List) -> a
         .collect();
     let header = ["ID", "ACCOUNT", "STATE", "CREATED", "LAST SIGN-IN", "SESSIONS"];
     out.write_all(table(&header, &rows).as_bytes())?;
-    let shown = i64::try_from(accounts.len()).unwrap_or(i64::MAX);
+    let shown = saturating::<i64>(accounts.len());
     if shown < total {
         writeln!(io::stderr(), "{shown} of {total} accounts; more with --limit and --offset")?;
     }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use basalt_auth::AuthConfig;
+use basalt_core::convert::saturating;
 use basalt_core::keys::{ApiKeyKind, decode_secret, read_jwks, signs};
 use basalt_core::settings::kinds::LongSecret;
 use basalt_core::settings::{Fault, Reader};
@@ -234,7 +235,7 @@ fn check(r: &mut Reader, config: &Config) {
         );
     }
     let same_host = server.unix_socket.is_none() && server.admin_host == server.host;
-    let bytes = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    let bytes = |count: usize| saturating::<u64>(count);
     let needs_database = !r.is_written("database.url");
     for (is_wrong, key, sentence) in [
         (

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use basalt_core::clock::Clock;
+use basalt_core::convert::saturating;
 use basalt_pg::database::Database;
 use basalt_pg::system_migrations::check_release;
 use basalt_project::Project;
@@ -293,7 +294,7 @@ async fn connections(
         Some(Only::Rest) => database.pool_size,
         _ => database.connections(),
     };
-    let ours = i64::try_from(pools + OTHER_CONNECTIONS).unwrap_or(i64::MAX);
+    let ours = saturating::<i64>(pools + OTHER_CONNECTIONS);
     let free = most - reserved - theirs;
     let text = format!("{ours} for this server, {free} free of {most}");
     if ours > most - reserved {

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
+use basalt_core::convert::saturating;
 use bytes::Bytes;
 use http_body_util::Limited;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
@@ -93,7 +94,7 @@ impl HttpBody for LimitedBody {
             let length = data.map_or(0, Bytes::len);
             this.pacer.moved(length);
             *this.arrival.last_taken.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-            this.seen = this.seen.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
+            this.seen = this.seen.saturating_add(saturating::<u64>(length));
             if this.share.as_ref().is_some_and(|share| share.grow_to(this.seen).is_err()) {
                 let error = std::io::Error::other("not enough memory for the request body");
                 return Poll::Ready(Some(Err(error.into())));

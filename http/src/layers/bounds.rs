@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use basalt_core::convert::saturating;
 use basalt_core::memory::{AnswerMemory, BodyLease, BodyMemory};
 use metrics::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -145,7 +146,7 @@ impl Bounds {
 
     /// Sets the gauges; called before metrics are exported, so that requests do not pay for it.
     pub fn report(&self) {
-        let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        let number = |count: usize| f64::from(saturating::<u32>(count));
         #[expect(clippy::cast_precision_loss, reason = "1024 is exact in an f64")]
         let unit = UNIT as f64;
         let all_units = f64::from(self.bodies.units);
@@ -173,7 +174,7 @@ impl Bounds {
 }
 
 fn units(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
+    saturating::<u32>(bytes.div_ceil(UNIT))
 }
 
 /// Counts one item until dropped: a request in flight, or a waiting body.
@@ -242,7 +243,7 @@ impl BodyShare {
         let share = &*self.0;
         let mut held = share.held.lock().unwrap_or_else(PoisonError::into_inner);
         let has = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let has = u32::try_from(has).unwrap_or(u32::MAX);
+        let has = saturating::<u32>(has);
         let missing = wanted(has).min(share.memory.units).saturating_sub(has);
         if missing == 0 {
             return Ok(());
@@ -261,7 +262,7 @@ impl BodyShare {
 
 impl BodyMemory for BodyShare {
     fn grow(&self, more: usize) -> bool {
-        let more = units(u64::try_from(more).unwrap_or(u64::MAX));
+        let more = units(saturating::<u64>(more));
         self.hold(|has| has.saturating_add(more)).is_ok()
     }
 

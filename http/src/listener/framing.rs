@@ -12,6 +12,7 @@
 //! proxy that follows the length would treat the rest of the body as its next client's request, or vice versa (RFC
 //! 9112 §6.3).
 
+use basalt_core::convert::saturating;
 use bytes::BytesMut;
 
 /// Not a valid header line; makes the library reject the head.
@@ -117,9 +118,7 @@ impl Framing {
     /// Length of the part of `rest` that belongs to the current state: a line with its end, or a stretch of body.
     fn next_part(&self, rest: &[u8]) -> usize {
         match self.state {
-            ParserState::Body(left) | ParserState::Chunk(left) => {
-                rest.len().min(usize::try_from(left).unwrap_or(usize::MAX))
-            }
+            ParserState::Body(left) | ParserState::Chunk(left) => rest.len().min(saturating::<usize>(left)),
             ParserState::RequestLine
             | ParserState::Header
             | ParserState::ChunkSize

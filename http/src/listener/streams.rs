@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
+use basalt_core::convert::saturating;
 use bytes::Bytes;
 use http::Version;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
@@ -220,7 +221,7 @@ impl HttpBody for ChunkedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let rest = u64::try_from(self.rest.len()).unwrap_or(u64::MAX);
+        let rest = saturating::<u64>(self.rest.len());
         let inner = self.inner.size_hint();
         let mut hint = SizeHint::new();
         if let Some(upper) = inner.upper() {

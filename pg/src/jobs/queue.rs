@@ -11,6 +11,7 @@ use tokio_postgres::types::ToSql;
 use super::{Completion, Done, Failure, Job, Retention, Table};
 use crate::error::SessionError;
 use crate::pool::ServicePool;
+use basalt_core::convert::saturating;
 
 /// Time limit of one statement.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
@@ -201,7 +202,7 @@ impl Queue {
 
     /// Claims up to `limit` due jobs for the duration of `lease`.
     pub(super) async fn claim(&self, limit: usize, lease: Duration) -> Result<Vec<Job>, SessionError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let limit = saturating::<i64>(limit);
         let rows =
             self.query(&self.statements.claim_due, &[&limit, &lease.as_secs_f64(), &self.owner()]).await?;
         rows.into_iter().map(job).collect()
@@ -257,7 +258,7 @@ impl Queue {
         job: &Job,
         further: &[&(dyn ToSql + Sync)],
     ) -> Result<bool, SessionError> {
-        let attempt = i32::try_from(job.attempt).unwrap_or(i32::MAX);
+        let attempt = saturating::<i32>(job.attempt);
         let claim: [&(dyn ToSql + Sync); 3] = [&job.key, &attempt, &job.lease];
         let params: Vec<_> = claim.into_iter().chain(further.iter().copied()).collect();
         Ok(self.execute(statement, &params).await? > 0)

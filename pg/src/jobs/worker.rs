@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::{Done, Failure, Handler, Job, Policy, Queue, Table};
 use crate::error::SessionError;
 use crate::listen::Event;
+use basalt_core::convert::saturating;
 
 /// How often to look for jobs without a notification, which a pooler in front of PostgreSQL swallows.
 const POLL: Duration = Duration::from_secs(5);
@@ -166,7 +167,7 @@ impl<H: Handler> Worker<H> {
                 () = shutdown.cancelled() => {}
             }
         }
-        let all = u32::try_from(self.policy.concurrency.max(1)).unwrap_or(u32::MAX);
+        let all = saturating::<u32>(self.policy.concurrency.max(1));
         let _ended = self.permits.acquire_many(all).await;
     }
 

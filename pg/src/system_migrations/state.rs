@@ -6,6 +6,7 @@ use tokio_postgres::Client;
 
 use super::steps::{CLUSTER, DDL_WATCH, DDL_WATCH_MORE, ROLES, ROW_SECURITY_GUARD};
 use super::{Limit, MigrationError, SystemMigration};
+use basalt_core::convert::saturating;
 
 /// Applied migrations by service and version.
 pub(super) type Applied = HashMap<(String, u32), Record>;
@@ -99,7 +100,7 @@ impl State {
                 .query("select service, version, name, checksum from basalt.system_migrations", &[])
                 .await?;
             for row in rows {
-                let version = u32::try_from(row.try_get::<_, i32>("version")?).unwrap_or(u32::MAX);
+                let version = saturating(row.try_get::<_, i32>("version")?);
                 let record = Record { name: row.try_get("name")?, checksum: row.try_get("checksum")? };
                 state.applied.insert((row.try_get("service")?, version), record);
             }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use basalt_core::convert::saturating;
 use basalt_pg::view_origins::ViewOrigins;
 use tokio_postgres::{Client, Row};
 
@@ -225,7 +226,7 @@ fn function(row: &Row) -> Result<Function, ProjectError> {
         match modes.as_ref().and_then(|modes| modes.get(index)).map(String::as_str) {
             None | Some("i" | "b" | "v") => {
                 // Only trailing inputs can have defaults.
-                let position = i32::try_from(inputs.len()).unwrap_or(i32::MAX);
+                let position = saturating::<i32>(inputs.len());
                 inputs.push(Input { name, kind, has_default: position >= input_count - default_count });
             }
             Some("t") => table.push((name, kind)),

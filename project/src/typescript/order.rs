@@ -3,6 +3,8 @@
 
 use std::cmp::Ordering;
 
+use basalt_core::convert::saturating;
+
 /// Punctuation in Unicode collation order; digits and letters follow.
 const PUNCTUATION: &str = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$";
 
@@ -19,7 +21,7 @@ fn weight(c: char) -> (u8, u32) {
         return (0, u32::from(c));
     }
     if let Some(index) = PUNCTUATION.find(c) {
-        return (1, u32::try_from(index).unwrap_or(u32::MAX));
+        return (1, saturating(index));
     }
     let lower = c.to_lowercase().next().unwrap_or(c);
     (if c.is_ascii_digit() { 2 } else { 3 }, u32::from(lower))

@@ -17,6 +17,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use basalt_core::convert::saturating;
 use basalt_pg::pg_error::PgError;
 use basalt_pg::session::{Access, Answers, Isolation, Partial, Scope, Sessions, Statement};
 use basalt_pg::sql::{Param, Sql};
@@ -317,7 +318,7 @@ async fn permit(of: &Semaphore) -> Result<SemaphorePermit<'_>, SessionError> {
 }
 
 fn budget(rows: usize) -> Duration {
-    BUDGET + BUDGET_PER_ROW * u32::try_from(rows).unwrap_or(u32::MAX)
+    BUDGET + BUDGET_PER_ROW * saturating::<u32>(rows)
 }
 
 type Settings = Vec<(std::borrow::Cow<'static, str>, String)>;

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use basalt_core::convert::saturating;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
@@ -79,7 +80,7 @@ impl Channel {
 impl Channels {
     /// A lease for permissions evaluated at `authorized_at`.
     pub(super) fn lease_from(&self, authorized_at: Instant) -> Lease {
-        let channels = u32::try_from(self.realtime.hub.private_channels()).unwrap_or(u32::MAX);
+        let channels = saturating::<u32>(self.realtime.hub.private_channels());
         let length = PER_CHANNEL.saturating_mul(channels).clamp(SHORTEST, LONGEST);
         Lease::Valid { renew_at: authorized_at + length / 2, ends_at: authorized_at + length }
     }

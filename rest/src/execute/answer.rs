@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use basalt_core::convert::saturating;
 use basalt_pg::session::{Answers, Row};
 use bytes::Bytes;
 use serde_json::Value;
@@ -56,7 +57,7 @@ pub(super) async fn from_results(
                 text.filter(|text| !text.is_empty()).map(str::to_owned)
             };
             Ok(Some(Answer {
-                page: i64::try_from(rows.len()).unwrap_or(i64::MAX),
+                page: saturating::<i64>(rows.len()),
                 headers: setting(0),
                 status: setting(1),
                 ..Answer::default()
@@ -67,7 +68,7 @@ pub(super) async fn from_results(
             let cap = row_cap.and_then(|cap| usize::try_from(cap).ok());
             let is_truncated = cap.is_some_and(|cap| rows.len() > cap);
             rows.truncate(cap.unwrap_or(usize::MAX));
-            let page = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+            let page = saturating::<i64>(rows.len());
             let Some(body) = to_json(rows, frame, context).await? else { return Ok(None) };
             let settings = settings.first().ok_or(NO_ROW)?;
             Ok(Some(Answer {

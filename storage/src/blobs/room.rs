@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use basalt_core::convert::saturating;
 use basalt_core::fair_share::{FairPermit, FairShare, Limits, WAITING_PER_IDENTITY};
 use basalt_core::identity::Identity;
 use tokio::time::timeout;
@@ -42,7 +43,7 @@ impl Drop for Share {
 impl Room {
     /// A budget of `bytes`.
     pub(super) fn new(bytes: u64) -> Self {
-        let limit = usize::try_from(bytes / UNIT as u64).unwrap_or(usize::MAX).max(1);
+        let limit = saturating::<usize>(bytes / UNIT as u64).max(1);
         metrics::gauge!("basalt_storage_buffer_bytes").set(0.0);
         metrics::gauge!("basalt_storage_buffer_bytes_limit").set(limit as f64 * UNIT as f64);
         let limits = Limits {

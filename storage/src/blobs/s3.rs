@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use basalt_core::convert::saturating;
 use futures_util::TryStreamExt as _;
 use jiff::Timestamp;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AwsAuthorizer};
@@ -98,7 +99,7 @@ impl Bucket {
         }
         let objects = Arc::new(builder.build().map_err(|error| BlobError::general(&error))?);
         let part_bytes = PART_BYTES.max(max_file_size.div_ceil(MOST_PARTS));
-        let part_bytes = usize::try_from(part_bytes).unwrap_or(usize::MAX);
+        let part_bytes = saturating::<usize>(part_bytes);
         Ok(Self { objects, client, url, region: region.clone(), part_bytes })
     }
 

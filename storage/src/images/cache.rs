@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aws_lc_rs::digest::{SHA256, digest};
+use basalt_core::convert::saturating;
 use bytes::Bytes;
 use lru::LruCache;
 use tokio::fs::File;
@@ -125,7 +126,7 @@ impl Cache {
         let path = self.path(key, format);
         let content = if size <= WHOLE_BYTES {
             let bytes = tokio::fs::read(path).await.ok()?;
-            if metrics::length(bytes.len()) != size {
+            if saturating::<u64>(bytes.len()) != size {
                 return None;
             }
             Content::Bytes(bytes.into())
@@ -141,7 +142,7 @@ impl Cache {
 
     /// Adds a variant. Blocking. [`Cache::get`] must have been called before.
     pub(super) fn put(&self, key: &Key, variant: &Variant) {
-        let size = metrics::length(variant.bytes.len());
+        let size = saturating(variant.bytes.len());
         // One that would push out most others is made anew.
         let (true, Some(index)) = (size <= self.limit / 8, self.index.get()) else { return };
         if let Err(error) = self.write(key, variant) {
@@ -303,7 +304,7 @@ mod tests {
     async fn kept(cache: &Cache, key: &Key) -> Option<u64> {
         let kept = cache.get(key).await?;
         match kept.content {
-            Content::Bytes(bytes) => assert_eq!(metrics::length(bytes.len()), kept.size),
+            Content::Bytes(bytes) => assert_eq!(saturating::<u64>(bytes.len()), kept.size),
             Content::File(file) => assert_eq!(file.metadata().await.unwrap().len(), kept.size),
         }
         assert_eq!(kept.format, Output::WebP);

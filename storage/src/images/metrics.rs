@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 pub(super) use ::metrics::Gauge;
+use basalt_core::convert::saturating;
 
 /// Gauge of images in progress or queued; `limit` is the most allowed.
 pub(super) fn images(limit: usize) -> Gauge {
-    metrics::gauge!("basalt_storage_images_limit").set(count(u64::try_from(limit).unwrap_or(u64::MAX)));
+    metrics::gauge!("basalt_storage_images_limit").set(count(saturating(limit)));
     let in_use = metrics::gauge!("basalt_storage_images");
     in_use.set(0.0);
     in_use
@@ -33,9 +34,4 @@ pub(super) fn looked_up(is_found: bool) {
 #[expect(clippy::cast_precision_loss, reason = "disk sizes are exact in an f64")]
 pub(super) fn count(number: u64) -> f64 {
     number as f64
-}
-
-/// Of bytes in memory.
-pub(super) fn length(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }

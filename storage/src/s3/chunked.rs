@@ -5,6 +5,7 @@
 //! after its complete body was accepted. The decoder buffers at most one line.
 
 use aws_lc_rs::digest;
+use basalt_core::convert::saturating;
 use basalt_core::random::constant_time_eq;
 use bytes::Bytes;
 
@@ -129,9 +130,9 @@ impl Decoder {
         while !input.is_empty() {
             match self.state {
                 State::Data(left) => {
-                    let length = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
+                    let length = saturating::<usize>(left).min(input.len());
                     let piece = input.split_to(length);
-                    let left = left.saturating_sub(u64::try_from(length).unwrap_or(u64::MAX));
+                    let left = left.saturating_sub(saturating::<u64>(length));
                     if self.signer.is_some() {
                         self.hash.update(&piece);
                     }

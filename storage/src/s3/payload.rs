@@ -5,6 +5,7 @@
 
 use aws_lc_rs::digest;
 use axum::body::Body;
+use basalt_core::convert::saturating;
 use basalt_core::memory::BodyLease;
 use basalt_core::random::constant_time_eq;
 use base64::Engine;
@@ -172,7 +173,7 @@ impl Checks {
     }
 
     fn update(&mut self, bytes: &[u8]) -> Result<(), PayloadError> {
-        self.length = self.length.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        self.length = self.length.saturating_add(saturating::<u64>(bytes.len()));
         if self.promises.length.is_some_and(|length| self.length > length) {
             return Err(PayloadError::OtherLength);
         }

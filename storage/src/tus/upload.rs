@@ -1,5 +1,6 @@
 //! A row of `storage.tus_uploads`.
 
+use basalt_core::convert::saturating;
 use basalt_pg::session::Statement;
 use basalt_pg::sql::Param;
 use http::StatusCode;
@@ -51,7 +52,7 @@ impl Upload {
         owner: Option<String>,
         storage: &Storage,
     ) -> Self {
-        let lifetime = i64::try_from(storage.config.tus_expiry.as_secs()).unwrap_or(i64::MAX);
+        let lifetime = saturating::<i64>(storage.config.tus_expiry.as_secs());
         Self {
             id: basalt_core::random::uuid(),
             at,

@@ -4,6 +4,7 @@
 //! A wrong code counts against every pending code it could have matched, in a table that the API does not expose. Callers of
 //! [`note_failure`] must commit the count although the request fails.
 
+use basalt_core::convert::saturating;
 use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -53,7 +54,7 @@ impl PendingCode {
             TokenType::EmailChangeNew => is_address(&user.email_change),
             TokenType::PhoneChange => is_address(&user.phone_change),
         };
-        let life = i64::try_from(life).unwrap_or(i64::MAX);
+        let life = saturating::<i64>(life);
         is_of_user && sent_at.is_some_and(|sent| now.as_second().saturating_sub(sent.as_second()) < life)
     }
 }
