@@ -8,7 +8,7 @@ mod address;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -204,7 +205,7 @@ impl HttpClient {
     }
 
     fn take_idle(&self, server: &Server) -> Option<SendRequest<Full<Bytes>>> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         let kept = idle.get_mut(server)?;
         loop {
             let Idle { sender, since } = kept.pop()?;
@@ -215,7 +216,7 @@ impl HttpClient {
     }
 
     fn keep(&self, server: Server, sender: SendRequest<Full<Bytes>>) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         for kept in idle.values_mut() {
             kept.retain(|kept| kept.since.elapsed() < IDLE_TIME && !kept.sender.is_closed());
         }

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
@@ -12,6 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderValue;
 use jsonwebtoken::{Algorithm, DecodingKey};
 use lru::LruCache;
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -241,20 +242,17 @@ impl Ring {
 
     /// The number of cached tokens, and the capacity of the cache.
     pub(super) fn cache_usage(&self) -> (usize, usize) {
-        let verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        let verified = self.verified.lock();
         (verified.len(), verified.cap().get())
     }
 
     pub(super) fn verify(&self, token: &str) -> Result<Arc<Claims>, TokenError> {
-        if let Some(claims) = self.verified.lock().unwrap_or_else(PoisonError::into_inner).get(token) {
+        if let Some(claims) = self.verified.lock().get(token) {
             return Ok(Arc::clone(claims));
         }
         let claims = Arc::new(self.verify_uncached(token)?);
         if token.len() <= CACHED_TOKEN_BYTES {
-            self.verified
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .put(token.into(), Arc::clone(&claims));
+            self.verified.lock().put(token.into(), Arc::clone(&claims));
         }
         Ok(claims)
     }
