@@ -2,7 +2,9 @@
 //! which also names the GRANT statement: it knows how its request uses the table.
 
 use std::collections::HashSet;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
+
+use parking_lot::Mutex;
 
 use crate::pg_error::PgError;
 
@@ -25,7 +27,7 @@ fn is_first(service: &'static str, role: &str, error: &PgError) -> bool {
     if error.code != "42501" || !error.message.starts_with("permission denied for ") {
         return false;
     }
-    let mut logged = LOGGED_MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut logged = LOGGED_MESSAGES.lock();
     logged.len() < MAX_LOGGED && logged.insert(format!("{service} {role} {}", error.message))
 }
 

@@ -10,8 +10,8 @@ mod reach;
 
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use basalt_core::error::with_cause;
@@ -20,6 +20,7 @@ use basalt_core::memory::AnswerMemory;
 use deadpool::managed::{self, RecycleError, RecycleResult};
 use futures_util::future::BoxFuture;
 use lru::LruCache;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
@@ -129,8 +130,8 @@ impl PooledConnection {
         Ok(statement)
     }
 
-    fn statements(&self) -> std::sync::MutexGuard<'_, LruCache<Arc<str>, Statement>> {
-        self.statements.lock().unwrap_or_else(PoisonError::into_inner)
+    fn statements(&self) -> MutexGuard<'_, LruCache<Arc<str>, Statement>> {
+        self.statements.lock()
     }
 }
 

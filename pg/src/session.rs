@@ -31,14 +31,15 @@ mod retry;
 use std::borrow::Cow;
 use std::fmt;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use basalt_core::identity::Identity;
 use basalt_core::memory::AnswerMemory;
 use bytes::Bytes;
 use deadpool::managed::{self, RecycleError, RecycleResult};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -316,7 +317,7 @@ impl Sessions {
         match outcome {
             Ok(answers) => Ok(Partial { answers, failure: None }),
             Err(SessionError::Postgres(error)) if !error.is_fatal && !error.is_unavailable() => {
-                let answers = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
+                let answers = std::mem::take(&mut *kept.lock());
                 Ok(Partial { answers, failure: Some(error) })
             }
             Err(error) => Err(error),

@@ -8,13 +8,13 @@
 use std::ops::{Deref, DerefMut};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use basalt_core::fair_share::{AcquireError, FairPermit, FairShare, Limits};
 use basalt_core::identity::Identity;
 use deadpool::managed::{self, Object, PoolError};
 use metrics::Counter;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::PoolConfig;
@@ -228,7 +228,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
 
     /// Withholds the permit, unless it is the last one.
     fn shrink(&self, permit: Permit) -> Result<(), Permit> {
-        let mut changed = self.size_changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = self.size_changed.lock();
         let withheld = self.withheld.load(Ordering::Relaxed) + 1;
         if withheld >= self.config.size.max(1) {
             return Err(permit);
@@ -244,7 +244,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         if self.withheld.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let mut changed = self.size_changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = self.size_changed.lock();
         let withheld = self.withheld.load(Ordering::Relaxed);
         if withheld > 0 && changed.elapsed() >= RESTORE_PAUSE {
             self.withheld.store(withheld - 1, Ordering::Relaxed);
@@ -256,7 +256,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
     fn close_idle(&self) {
         const INTERVAL: Duration = Duration::from_secs(5);
         let Some(limit) = self.config.idle_timeout else { return };
-        let Ok(mut looked) = self.looked_for_idle.try_lock() else { return };
+        let Some(mut looked) = self.looked_for_idle.try_lock() else { return };
         if looked.elapsed() < INTERVAL.min(limit) {
             return;
         }

@@ -1,6 +1,6 @@
 //! One transaction on one connection, step by step. The rules are in the module docs of [`crate::session`].
 
-use std::sync::{Arc, LazyLock, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use crate::pg_error::{DriverError, PgError};
 use crate::session::{Access, Answers, End, Isolation, Scope, SessionError, Statement, Work};
@@ -88,7 +88,7 @@ impl Exchange {
             None => Ok(std::mem::take(&mut self.answers)),
             Some(error) => {
                 if let Some(kept) = &self.work.kept {
-                    *kept.lock().unwrap_or_else(PoisonError::into_inner) = std::mem::take(&mut self.answers);
+                    *kept.lock() = std::mem::take(&mut self.answers);
                 }
                 Err(SessionError::Postgres(error))
             }
