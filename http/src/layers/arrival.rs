@@ -1,8 +1,8 @@
 //! Receives a request body, with limits on its size, memory and rate ([`crate::pace`]).
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use basalt_core::convert::saturating;
 use bytes::Bytes;
 use http_body_util::Limited;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 use super::bounds::BodyShare;
@@ -37,7 +38,7 @@ impl Arrival {
     /// than the client is late.
     pub(super) async fn stalled(&self, limit: Duration) {
         loop {
-            let since = *self.last_taken.lock().unwrap_or_else(PoisonError::into_inner);
+            let since = *self.last_taken.lock();
             let end = if self.is_awaited() { Instant::now() } else { since } + limit;
             if end <= Instant::now() {
                 return;

@@ -10,13 +10,14 @@
 //! repeats the column names in every row, so CSV bodies are never free. A streamed body reserves nothing here; its
 //! service accounts for what it buffers.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use basalt_core::convert::saturating;
 use basalt_core::memory::{AnswerMemory, BodyLease, BodyMemory};
 use metrics::Counter;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
@@ -241,7 +242,7 @@ impl BodyShare {
     /// Ensures that as many units are held as `wanted` computes from the current number, up to the whole budget.
     fn hold(&self, wanted: impl FnOnce(u32) -> u32) -> Result<(), Overloaded> {
         let share = &*self.0;
-        let mut held = share.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = share.held.lock();
         let has = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let has = saturating::<u32>(has);
         let missing = wanted(has).min(share.memory.units).saturating_sub(has);

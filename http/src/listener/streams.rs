@@ -13,8 +13,8 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use bytes::Bytes;
 use http::Version;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use hyper::rt::Executor;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -94,7 +95,7 @@ impl Activity {
     /// Returns when no stream has been open for `timeout`; never on HTTP/1.1.
     pub(super) async fn idle(&self, timeout: Duration) {
         while !self.is_http1.load(Ordering::Relaxed) {
-            let since = *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner);
+            let since = *self.idle_since.lock();
             let is_idle = self.streams.load(Ordering::Relaxed) == 0;
             let end = if is_idle { since + timeout } else { Instant::now() + timeout };
             if end <= Instant::now() {
@@ -118,7 +119,7 @@ impl OpenStream {
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        *self.0.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.0.idle_since.lock() = Instant::now();
         self.0.streams.fetch_sub(1, Ordering::Relaxed);
     }
 }
