@@ -6,8 +6,9 @@
 //! contain the reason of a failed start.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tracing::Level;
 
@@ -25,7 +26,7 @@ pub(super) struct Tail(Arc<Mutex<VecDeque<String>>>);
 
 impl Tail {
     fn push(&self, line: String) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lock();
         if lines.len() == TAIL_LINES {
             lines.pop_front();
         }
@@ -34,7 +35,7 @@ impl Tail {
 
     /// The kept lines, without our prefix.
     pub(super) fn text(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.0.lock();
         lines
             .iter()
             .map(|line| parse(line).map_or(line.as_str(), |entry| entry.rest))

@@ -4,9 +4,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::process::Child;
@@ -52,7 +52,7 @@ static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 /// Signals every PostgreSQL of this process to shut down, without waiting; for a program that exits at once.
 pub fn interrupt_all() {
-    for pid in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    for pid in RUNNING.lock().iter() {
         interrupt(*pid);
     }
 }
@@ -69,14 +69,14 @@ struct Registered(Pid);
 
 impl Registered {
     fn new(pid: Pid) -> Self {
-        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).push(pid);
+        RUNNING.lock().push(pid);
         Self(pid)
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).retain(|pid| *pid != self.0);
+        RUNNING.lock().retain(|pid| *pid != self.0);
     }
 }
 

@@ -1,8 +1,9 @@
 //! The task that keeps PostgreSQL running. It alone waits for the child, restarts it and stops it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::process::Pid;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -42,11 +43,11 @@ pub(super) struct PidSlot(Arc<Mutex<Option<Pid>>>);
 
 impl PidSlot {
     pub(super) fn set(&self, pid: Option<Pid>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = pid;
+        *self.0.lock() = pid;
     }
 
     pub(super) fn get(&self) -> Option<Pid> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }
 
