@@ -13,13 +13,14 @@ mod progress;
 mod staleness;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use basalt_core::keys::Keys;
 use basalt_pg::session::Sessions;
+use parking_lot::Mutex as SyncMutex;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
@@ -121,7 +122,7 @@ impl Shared {
     }
 
     fn set_next_attempt(&self, at: Option<Instant>) {
-        *self.next_attempt.lock().unwrap_or_else(PoisonError::into_inner) = at;
+        *self.next_attempt.lock() = at;
     }
 }
 
@@ -232,7 +233,7 @@ impl RestHandle {
 
     /// Seconds until a failed load is retried, at least one.
     pub(crate) fn retry_after(&self) -> u64 {
-        let next = *self.0.next_attempt.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = *self.0.next_attempt.lock();
         let left = next.map_or(Duration::ZERO, |next| next.saturating_duration_since(Instant::now()));
         left.as_secs() + 1
     }

@@ -6,12 +6,13 @@
 //! transaction under the login role, because the first one is aborted.
 
 use std::collections::HashSet;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use basalt_core::identity::Identity;
 use basalt_pg::pg_error::PgError;
 use basalt_pg::session::{Access, Isolation, Scope, SessionError, Sessions, Statement};
 use basalt_pg::sql::Param;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::error::{Object, RestError};
@@ -136,7 +137,7 @@ fn is_first_occurrence(context: &ExecuteContext<'_>, denial: &PgError) -> bool {
     let privileges = privileges(context.api, name).join(",");
     let occurrence =
         format!("{} {} {privileges} {}", context.caller.role, context.api.schema, denial.message);
-    let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut logged = LOGGED.lock();
     logged.len() < MAX_LOGGED_GRANTS && logged.insert(occurrence)
 }
 

@@ -13,12 +13,13 @@ mod template;
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use basalt_core::convert::saturating;
 use lru::LruCache;
 use metrics::{Counter, Gauge};
+use parking_lot::Mutex;
 
 pub use request::ShapedRequest;
 pub use template::{Prepared, Template, render};
@@ -80,7 +81,7 @@ impl Shapes {
 
     /// Looks up the template of a shape.
     pub(crate) fn find(&self, key: &[u8]) -> Option<Arc<Template>> {
-        let found = self.known.lock().unwrap_or_else(PoisonError::into_inner).templates.get(key).cloned();
+        let found = self.known.lock().templates.get(key).cloned();
         match &found {
             Some(_) => self.hits.increment(1),
             None => self.misses.increment(1),
@@ -103,7 +104,7 @@ impl Shapes {
         if added > self.max_bytes / 16 {
             return;
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.bytes += added;
         // Two requests may have built it concurrently.
         if let Some((key, before)) = known.templates.push(key.into(), Arc::new(template)) {
@@ -119,7 +120,7 @@ impl Shapes {
 
     /// Removes all templates.
     pub(crate) fn clear(&self) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.templates.clear();
         known.bytes = 0;
         self.report(0, 0);

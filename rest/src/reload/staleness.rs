@@ -4,9 +4,9 @@
 //! run one at a time, requests that arrived before a check started share its result, and all checks together take at
 //! most a tenth of the time.
 
-use std::sync::{Mutex as SyncMutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex as SyncMutex;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -40,7 +40,7 @@ impl Staleness {
             return Some(seen.clone());
         }
         let started = Instant::now();
-        if *self.spent_until.lock().unwrap_or_else(PoisonError::into_inner) > started + MAX_BURST {
+        if *self.spent_until.lock() > started + MAX_BURST {
             count("refused");
             return None;
         }
@@ -65,7 +65,7 @@ struct Spent<'a> {
 
 impl Drop for Spent<'_> {
     fn drop(&mut self) {
-        let mut until = self.staleness.spent_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut until = self.staleness.spent_until.lock();
         *until = (*until).max(self.started) + self.started.elapsed() * TIME_SHARE;
     }
 }

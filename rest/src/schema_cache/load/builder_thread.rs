@@ -8,9 +8,9 @@
 //! delayed the reload; requests are not affected more than by the backend that reads the catalog.
 
 use std::sync::mpsc;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
@@ -46,7 +46,7 @@ impl BuilderThread {
     }
 
     fn send(&self, job: Job) {
-        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut jobs = self.jobs.lock();
         // The thread has not started, or its last job panicked.
         let job = match &*jobs {
             None => job,
