@@ -2,9 +2,9 @@
 //! code, a mail, a commit) takes a few milliseconds; such a response is delayed to the next full step. A step is several times
 //! longer than the work and, on a busy server, longer than recent responses, so that all of them take one step.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Steps are multiples of this. Too short to notice.
@@ -33,7 +33,7 @@ impl ResponseTimes {
     /// Records a response and returns the current step.
     fn note(&self, took: Duration) -> Duration {
         let now = Instant::now();
-        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.0.lock();
         let quiet =
             recent.noted.replace(now).map_or(Duration::ZERO, |noted| now.saturating_duration_since(noted));
         let remembered = recent.slowest.mul_f64(DECAY.powf(1.0 + quiet.as_secs_f64() / 60.0));

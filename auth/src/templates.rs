@@ -9,12 +9,13 @@ mod engine;
 pub(crate) mod kind;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use basalt_core::http_client::HttpClient;
 use basalt_mail::plain_text;
 use http::{HeaderMap, StatusCode};
+use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use url::Url;
@@ -189,7 +190,7 @@ impl Builtin {
 
 impl RemoteTemplate {
     fn fetched(&self) -> Option<Arc<Template>> {
-        self.fetched.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.fetched.read().clone()
     }
 
     /// Fetches the template periodically and never returns.
@@ -199,7 +200,7 @@ impl RemoteTemplate {
         loop {
             let pause = match self.fetch(&client).await {
                 Ok(template) => {
-                    *self.fetched.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(template));
+                    *self.fetched.write() = Some(Arc::new(template));
                     REFRESH_AFTER
                 }
                 Err(error) => {

@@ -4,9 +4,9 @@
 //! A request about an address reserves a token before it looks up the account, and returns it if no mail is sent. Otherwise an
 //! empty bucket, or concurrent requests, would reveal accounts.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::config::email_rate::EmailRate;
@@ -59,7 +59,7 @@ impl EmailRateLimiter {
     fn take(&self) -> Result<(), AuthError> {
         let Some(bucket) = &self.bucket else { return Ok(()) };
         let now = Instant::now();
-        let mut level = bucket.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut level = bucket.level.lock();
         let earned = now.saturating_duration_since(level.filled_at).as_secs_f64() * bucket.per_second;
         *level = Level { mails: (level.mails + earned).min(bucket.capacity), filled_at: now };
         if level.mails >= 1.0 {
@@ -73,7 +73,7 @@ impl EmailRateLimiter {
 
     fn give_back(&self, mails: f64) {
         let Some(bucket) = &self.bucket else { return };
-        let mut level = bucket.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut level = bucket.level.lock();
         level.mails = (level.mails + mails).min(bucket.capacity);
     }
 }

@@ -6,13 +6,13 @@ mod account;
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use basalt_core::convert::saturating;
 use basalt_core::identity::network;
 use lru::LruCache;
 use metrics::Gauge;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::config::AuthConfig;
@@ -92,7 +92,7 @@ impl RateLimit {
     pub(crate) fn check(&self, address: IpAddr) -> Result<(), AuthError> {
         let Some(per_second) = self.per_second else { return Ok(()) };
         let now = Instant::now();
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.buckets.lock();
         let bucket = buckets.get_or_insert_mut(network(address), || Bucket { tokens: BURST, filled_at: now });
         let earned = now.saturating_duration_since(bucket.filled_at).as_secs_f64() * per_second;
         bucket.tokens = (bucket.tokens + earned).min(BURST);
@@ -182,6 +182,6 @@ mod tests {
             let sprayed = (0x2001_0db8_u128 << 96) | (index << 64) | index;
             assert!(limit.check(IpAddr::V6(Ipv6Addr::from_bits(sprayed))).is_ok());
         }
-        assert_eq!(limit.buckets.lock().unwrap().len(), ADDRESSES.get());
+        assert_eq!(limit.buckets.lock().len(), ADDRESSES.get());
     }
 }

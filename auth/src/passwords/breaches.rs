@@ -3,7 +3,6 @@
 //! a warning: sign-up must not depend on a third party.
 
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
@@ -11,6 +10,7 @@ use basalt_core::http_client::HttpClient;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use lru::LruCache;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use url::Url;
 
@@ -68,7 +68,7 @@ impl Breaches {
     }
 
     fn cached(&self, prefix: &str) -> Option<Bytes> {
-        let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ranges = self.ranges.lock();
         ranges
             .get(prefix)
             .filter(|(fetched_at, _)| fetched_at.elapsed() < CACHE_TTL)
@@ -88,7 +88,7 @@ impl Breaches {
             return Err(format!("status {}", response.status));
         }
         let kept = (Instant::now(), response.body.clone());
-        self.ranges.lock().unwrap_or_else(PoisonError::into_inner).put(prefix.to_owned(), kept);
+        self.ranges.lock().put(prefix.to_owned(), kept);
         Ok(response.body)
     }
 }

@@ -11,10 +11,10 @@ use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use lru::LruCache;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -95,7 +95,7 @@ impl AccountLimit {
             return Ok(Some(attempt(false)));
         }
         let now = Instant::now();
-        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut accounts = self.accounts.lock();
         let failures = accounts.failures.get(&key).copied();
         let left = failures.map(|failures| failures.locked_until.saturating_duration_since(now));
         if let Some(retry_after) = left.filter(|left| !left.is_zero()) {
@@ -155,7 +155,7 @@ impl Attempt<'_> {
         if !std::mem::take(&mut self.is_pending) {
             return;
         }
-        let mut accounts = self.limit.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut accounts = self.limit.accounts.lock();
         outcome(&mut accounts, self.key);
         if let Entry::Occupied(mut pending) = accounts.pending.entry(self.key) {
             *pending.get_mut() -= 1;
@@ -235,7 +235,7 @@ mod tests {
         }
         let judged = guesses.join_all().await;
         assert_eq!(judged.into_iter().filter(|judged| *judged).count(), 5);
-        assert!(limit.accounts.lock().unwrap().pending.is_empty());
+        assert!(limit.accounts.lock().pending.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -254,7 +254,7 @@ mod tests {
             });
         }
         let _all = sign_ins.join_all().await;
-        assert!(limit.accounts.lock().unwrap().pending.is_empty());
+        assert!(limit.accounts.lock().pending.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -287,7 +287,7 @@ mod tests {
         for index in 0..70_000 {
             limit.attempt(&index.to_string(), Counter::UnknownNetworks).await.unwrap().failed();
         }
-        assert_eq!(limit.accounts.lock().unwrap().failures.len(), ACCOUNTS.get());
+        assert_eq!(limit.accounts.lock().failures.len(), ACCOUNTS.get());
         let off = AccountLimit::new(0);
         for _ in 0..99 {
             assert_eq!(fail(&off, Counter::UnknownNetworks).await, None);

@@ -3,9 +3,9 @@
 //! of a pause does not, which would distinguish them.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Upper bound; slower kinds remain distinguishable. Hiding a bcrypt hash of cost 16 would make every rejection take four
@@ -20,7 +20,7 @@ pub(super) struct Costs(Mutex<HashMap<String, Duration>>);
 
 impl Costs {
     fn kinds(&self) -> MutexGuard<'_, HashMap<String, Duration>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(super) fn is_known(&self, stored: &str) -> bool {

@@ -5,10 +5,11 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use argon2::Block;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio_util::task::TaskTracker;
 
 use super::HashError;
@@ -108,7 +109,7 @@ impl Drop for Handle {
 impl Shared {
     /// Never held while hashing.
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     fn work(&self) {
@@ -143,12 +144,11 @@ impl Shared {
             if remaining.is_zero() {
                 *memory = Memory::default();
             }
-            queue = if memory.0.is_empty() {
-                self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner)
+            if memory.0.is_empty() {
+                self.changed.wait(&mut queue);
             } else {
-                let woken = self.changed.wait_timeout(queue, remaining);
-                woken.map_or_else(|error| error.into_inner().0, |woken| woken.0)
-            };
+                self.changed.wait_for(&mut queue, remaining);
+            }
         }
     }
 }
