@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use basalt_core::convert::saturating;
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -279,7 +280,7 @@ impl Member {
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }
 
@@ -297,11 +298,11 @@ impl Topic {
     }
 
     fn presence(&self) -> MutexGuard<'_, TopicPresence> {
-        self.presence.lock().unwrap_or_else(PoisonError::into_inner)
+        self.presence.lock()
     }
 
     fn deliver(&self, fanout: &Fanout, what: u8, except: Option<u64>) -> usize {
-        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        let members = self.members.read();
         let mut count = 0;
         for (id, member) in members.iter() {
             if Some(*id) == except || !member.receives(what) {
@@ -386,7 +387,7 @@ impl Hub {
         #[expect(clippy::cast_possible_truncation, reason = "only the low bits are used")]
         let index = self.shared.hasher.hash_one(key) as usize % SHARDS;
         #[expect(clippy::indexing_slicing, reason = "the remainder is less than SHARDS")]
-        self.shared.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.shards[index].lock()
     }
 
     fn find(&self, key: &TopicKey) -> Option<Arc<Topic>> {
@@ -398,7 +399,7 @@ impl Hub {
         let topic = {
             let mut shard = self.shard(key);
             let topic = shard.entry(key.clone()).or_insert_with(|| Arc::new(Topic::new(key.clone())));
-            let mut members = topic.members.write().unwrap_or_else(PoisonError::into_inner);
+            let mut members = topic.members.write();
             members.insert(member.id, Arc::clone(&member));
             drop(members);
             Arc::clone(topic)
@@ -420,7 +421,7 @@ impl Hub {
         let mut shard = self.shard(key);
         // Takes the locks one after the other: a holder of the presence lock may wait for the members lock.
         let is_empty = shard.get(key).is_some_and(|topic| {
-            let is_left = topic.members.read().unwrap_or_else(PoisonError::into_inner).is_empty();
+            let is_left = topic.members.read().is_empty();
             is_left && topic.presence().is_empty()
         });
         if is_empty {
@@ -470,8 +471,7 @@ impl Hub {
     /// Everybody of another server is gone, except those whose metas have one of these refs.
     pub(crate) fn forget_node(&self, node: u64, kept: &dyn Fn(&TopicKey, Owner) -> bool) {
         for shard in &self.shared.shards {
-            let topics: Vec<Arc<Topic>> =
-                shard.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+            let topics: Vec<Arc<Topic>> = shard.lock().values().cloned().collect();
             for topic in topics {
                 let owners = topic.presence().owners_of(node);
                 let mut is_changed = false;
@@ -491,8 +491,7 @@ impl Hub {
     /// Calls `tell` with everybody who is present through this server.
     pub(crate) fn each_own_presence(&self, mut tell: impl FnMut(&TopicKey, u64, &Meta)) {
         for shard in &self.shared.shards {
-            let topics: Vec<Arc<Topic>> =
-                shard.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+            let topics: Vec<Arc<Topic>> = shard.lock().values().cloned().collect();
             for topic in topics {
                 for (member, meta) in topic.presence().own() {
                     tell(&topic.key, member, &meta);
@@ -592,7 +591,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let mut members = self.topic.members.write().unwrap_or_else(PoisonError::into_inner);
+        let mut members = self.topic.members.write();
         members.remove(&self.member.id);
         let is_last = members.is_empty();
         drop(members);

@@ -1,8 +1,9 @@
 //! Server-wide limits: sockets with channels, and rates of joins, events and presence messages.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::config::RealtimeConfig;
@@ -63,7 +64,7 @@ impl Rate {
 
     fn with<T>(&self, ask: impl FnOnce(&mut Bucket) -> T) -> T {
         let per_second = self.per_second;
-        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bucket = self.bucket.lock();
         let now = Instant::now();
         let gained = now.duration_since(bucket.filled_at).as_secs_f64() * per_second;
         bucket.room = (bucket.room + gained).min(per_second * WINDOW);

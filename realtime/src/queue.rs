@@ -2,8 +2,8 @@
 //! waits; when the queue overflows, its socket is closed, so that a slow reader blocks no other.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio_tungstenite::tungstenite::Message;
 
@@ -140,8 +140,8 @@ impl Queue {
         inner.items = VecDeque::new();
     }
 
-    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
     }
 }
 

@@ -2,7 +2,9 @@
 //! bytes.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::changes::filter;
 use crate::channels::join::Join;
@@ -99,8 +101,8 @@ impl Quota {
         Ok(QuotaShare { quota: Arc::clone(self), usage })
     }
 
-    fn used(&self) -> std::sync::MutexGuard<'_, Usage> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn used(&self) -> MutexGuard<'_, Usage> {
+        self.0.lock()
     }
 }
 

@@ -5,12 +5,13 @@
 //! Policies are not kept at all: PostgreSQL applies them when rows are judged.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use basalt_pg::listen::Event;
 use basalt_pg::pool::ServicePool;
 use basalt_pg::session::SessionError;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
@@ -122,7 +123,7 @@ impl Catalog {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     /// Invalidates everything.
@@ -392,7 +393,7 @@ impl Catalog {
 
 impl Table {
     fn rights(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Rights>>> {
-        self.rights.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rights.lock()
     }
 
     /// Places of the key's columns.

@@ -9,8 +9,9 @@
 //! Decided changes that wait are limited in number per channel and in bytes for all channels.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
 
 use super::memory::{ChangeMemory, MemoryShare};
@@ -82,7 +83,7 @@ impl TableQueue {
     }
 
     fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -226,13 +227,13 @@ impl Sequencer {
             state: Mutex::default(),
             filled: Notify::new(),
         });
-        self.queues.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&queue));
+        self.queues.write().push(Arc::clone(&queue));
         queue
     }
 
     /// Removes a queue that is closed and empty.
     pub(super) fn remove_queue(&self, queue: &Arc<TableQueue>) {
-        let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues.write();
         queues.retain(|known| !Arc::ptr_eq(known, queue));
     }
 
@@ -289,12 +290,12 @@ impl Sequencer {
     }
 
     fn unplanned(&self) -> Vec<(Arc<TableQueue>, Position)> {
-        let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
+        let queues = self.queues.read();
         queues.iter().filter_map(|queue| Some((Arc::clone(queue), queue.unplanned()?))).collect()
     }
 
     fn holding(&self) -> MutexGuard<'_, HashMap<u64, Arc<Subscriber>>> {
-        self.holding.lock().unwrap_or_else(PoisonError::into_inner)
+        self.holding.lock()
     }
 }
 

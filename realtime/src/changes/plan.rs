@@ -2,7 +2,9 @@
 //! condition.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use super::EventKind;
 use super::catalog::{Rights, Table};
@@ -179,7 +181,7 @@ impl Plan {
 
     /// Gives the memory of the router's queue back.
     pub(super) fn leave_queue(&self) {
-        self.queued.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.queued.lock().clear();
     }
 
     /// Takes memory for a batch that is evaluated aside; false where there is none.

@@ -2,9 +2,10 @@
 //! blocks.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use super::decoder::{Begin, Relation};
 use super::memory::ChangeMemory;
@@ -26,7 +27,7 @@ pub(super) struct LastTransactions(Mutex<VecDeque<u32>>);
 
 impl LastTransactions {
     fn add(&self, xid: u32) {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         if last.len() >= LAST_TRANSACTIONS {
             last.pop_front();
         }
@@ -35,11 +36,11 @@ impl LastTransactions {
 
     /// Called after a gap: the database may be another one, with other transaction ids.
     fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.0.lock().clear();
     }
 
     pub(super) fn all(&self) -> Vec<u32> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+        self.0.lock().iter().copied().collect()
     }
 }
 

@@ -2,11 +2,12 @@
 //! visible, because the log is flushed first: a lookup right away would miss the row, and the change would
 //! be lost.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use basalt_pg::session::{SessionError, Sessions, Statement};
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::visibility::scope;
@@ -79,7 +80,7 @@ impl Snapshots {
     }
 
     fn last(&self) -> Option<Taken> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.last.lock().clone()
     }
 
     fn is_known(&self, xid: u32) -> bool {
@@ -106,7 +107,7 @@ impl Snapshots {
         let snapshot = answers.first().and_then(|rows| rows.first()?.text(0)).and_then(Snapshot::parse);
         let snapshot = Arc::new(snapshot.ok_or_else(|| SessionError::Unavailable("no snapshot".to_owned()))?);
         let taken = Taken { number, at, snapshot: Arc::clone(&snapshot) };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(taken);
+        *self.last.lock() = Some(taken);
         Ok(snapshot)
     }
 

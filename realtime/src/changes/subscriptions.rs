@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Weak};
 
 use basalt_core::claims::Claims;
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::time::Instant;
 
 use super::decoder::{Relation, Tuple, Value};
@@ -62,7 +63,7 @@ impl fmt::Debug for Subscriber {
 
 impl Subscriber {
     pub(super) fn identity(&self) -> Arc<Identity> {
-        Arc::clone(&self.identity.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.identity.lock())
     }
 
     pub(super) const fn number(&self) -> u64 {
@@ -70,7 +71,7 @@ impl Subscriber {
     }
 
     pub(super) fn outbox(&self) -> MutexGuard<'_, Outbox> {
-        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outbox.lock()
     }
 
     /// Whether a binding covers this table.
@@ -311,11 +312,11 @@ impl fmt::Debug for Registry {
 
 impl Registry {
     fn read(&self) -> RwLockReadGuard<'_, Inner> {
-        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+        self.inner.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Inner> {
-        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+        self.inner.write()
     }
 
     /// Registers a channel's bindings. Changes of transactions finished in the snapshot `since` are not
@@ -373,7 +374,7 @@ impl Registry {
 
     pub(super) fn set_claims(&self, subscriber: &Subscriber, claims: &Arc<Claims>) {
         let identity = self.write().intern(claims);
-        *subscriber.identity.lock().unwrap_or_else(PoisonError::into_inner) = identity;
+        *subscriber.identity.lock() = identity;
     }
 
     /// Changes whenever the result of [`Registry::wants`] may change.

@@ -2,10 +2,11 @@
 //! own and one at a time for each suspect, so that nobody else waits for them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 /// How long a suspect must stay within its budget until it is evaluated with the others again, and how often it is notified.
@@ -53,7 +54,7 @@ impl Suspect {
 
     /// Whether its channels may be notified of a failure now.
     pub(super) fn may_notify(&self) -> bool {
-        let mut notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notified = self.notified.lock();
         let may = notified.is_none_or(|at| at.elapsed() > SUSPICION);
         if may {
             *notified = Some(Instant::now());
@@ -62,7 +63,7 @@ impl Suspect {
     }
 
     fn since(&self) -> MutexGuard<'_, Instant> {
-        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+        self.since.lock()
     }
 }
 
@@ -107,6 +108,6 @@ impl Suspects {
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<Subject, Arc<Suspect>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

@@ -5,10 +5,11 @@
 //! subscribers to check, larger batches cost PostgreSQL less.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -209,7 +210,7 @@ impl Worker {
     }
 
     fn complete(&self) -> MutexGuard<'_, Option<Arc<Relation>>> {
-        self.complete.lock().unwrap_or_else(PoisonError::into_inner)
+        self.complete.lock()
     }
 }
 
