@@ -7,12 +7,13 @@
 //! COMMIT removed the intent's row, and a later one finds no row and must be rolled back ([`commit_step`]).
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use basalt_pg::pool::ServicePool;
 use basalt_pg::session::{SessionError, Statement};
 use basalt_pg::sql::Param;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -141,8 +142,8 @@ impl Intents {
 }
 
 impl Known {
-    fn sets(&self) -> std::sync::MutexGuard<'_, Sets> {
-        self.sets.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sets(&self) -> MutexGuard<'_, Sets> {
+        self.sets.lock()
     }
 }
 

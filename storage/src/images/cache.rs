@@ -7,12 +7,12 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use basalt_core::convert::saturating;
 use bytes::Bytes;
 use lru::LruCache;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::fs::File;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
@@ -253,7 +253,7 @@ impl Cache {
 
 /// Held briefly, never while a file is read or written.
 fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
-    index.lock().unwrap_or_else(PoisonError::into_inner)
+    index.lock()
 }
 
 /// Variant hash and format from a file name.

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use lru::LruCache;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::blobs::BlobId;
@@ -76,7 +77,7 @@ impl Attempts {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -6,11 +6,12 @@
 //! the slower one finds its offset taken.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -50,7 +51,7 @@ impl Locks {
     /// 503: it took too long.
     pub(super) async fn lock(&self, upload: Uuid) -> Result<Held, Refusal> {
         let slot = {
-            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut slots = self.slots.lock();
             Arc::clone(slots.entry(upload).or_default())
         };
         slot.waiting.fetch_add(1, Ordering::AcqRel);
@@ -65,7 +66,7 @@ impl Locks {
 
     /// Forgets the slot of `upload` when nothing but the table and `own` refer to it.
     fn tidy(&self, upload: Uuid, own: &Arc<Slot>) {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         if Arc::strong_count(own) <= 2 {
             slots.remove(&upload);
         }
@@ -119,7 +120,7 @@ mod tests {
         let second = second.await.unwrap().unwrap();
         let other = locks.lock(Uuid::from_u128(2)).await.unwrap();
         drop((second, other));
-        assert!(locks.slots.lock().unwrap().is_empty());
+        assert!(locks.slots.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
