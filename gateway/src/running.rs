@@ -6,8 +6,9 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
@@ -57,7 +58,7 @@ impl RunningNote {
     /// Records an untrusted proxy. Blocks on disk I/O.
     pub(crate) fn note_untrusted_proxy(&self, address: IpAddr) {
         let Some(file) = &self.file else { return };
-        let mut guard = file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = file.lock();
         let (file, note) = &mut *guard;
         note.untrusted_proxy = Some(address);
         if let Err(error) = write(file, note) {
