@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use lru::LruCache;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::metrics;
@@ -69,7 +69,7 @@ impl Rate {
     /// The limit is reached: 429 with the time until the next use.
     pub(crate) fn take(&self, key: impl Into<String>) -> Result<(), Refusal> {
         let now = Instant::now();
-        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut uses = self.uses.lock();
         let times = uses.get_or_insert_mut(key.into(), VecDeque::new);
         while times.front().is_some_and(|time| now.duration_since(*time) >= self.window) {
             times.pop_front();

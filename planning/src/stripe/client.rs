@@ -1,7 +1,7 @@
 //! The HTTP client for Stripe. Requests are forms, responses are JSON and parsed leniently; every request names its API version.
 //! Requests that create something carry an idempotency key, which retries reuse.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use basalt_core::http_client::{Answer, HttpClient, HttpError, Outgoing, Reach};
@@ -9,6 +9,7 @@ use basalt_core::random;
 use basalt_functions::secrets::Secrets;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::Value;
@@ -157,7 +158,7 @@ impl Stripe {
             Err(_) => return,
         };
         let start = {
-            let mut next = self.next_call.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut next = self.next_call.lock();
             let start = (*next).max(Instant::now());
             *next = start + interval;
             start
