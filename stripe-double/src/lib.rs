@@ -20,13 +20,14 @@ mod tests;
 mod webhooks;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
 use basalt_core::clock::Clock;
 use http::Request;
+use parking_lot::{Mutex, MutexGuard};
 use secrecy::SecretString;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -131,7 +132,7 @@ impl Double {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.inner.lock()
     }
 
     /// Runs `work` on the state at the double's time, then wakes the delivery task.
