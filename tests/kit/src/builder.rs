@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::sync::Mutex;
+
+use parking_lot::Mutex;
 
 use crate::chaos_proxy::ChaosProxy;
 use crate::cluster::Cluster;

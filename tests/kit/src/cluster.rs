@@ -6,10 +6,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use basalt_postgres::{Embedded, EmbeddedConfig};
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use tokio_postgres::{Config, NoTls};
 
@@ -157,7 +158,7 @@ impl Cluster {
 
     /// Runs a statement as superuser in database `postgres`; errors contain the statement.
     pub(crate) async fn run(&'static self, statement: String) -> Result<Rows, String> {
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = || self.idle.lock();
         on_runtime(async move {
             let taken = idle().pop().filter(Connection::is_open);
             let connection = match taken {
@@ -260,7 +261,7 @@ impl Cluster {
 
 /// The cell of `key`.
 fn cell<K: Eq + std::hash::Hash>(templates: &Templates<K>, key: K) -> Arc<OnceCell<String>> {
-    Arc::clone(templates.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default())
+    Arc::clone(templates.lock().entry(key).or_default())
 }
 
 /// The settings and SQL files of a project; other files do not affect the template.

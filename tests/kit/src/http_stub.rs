@@ -1,9 +1,10 @@
 //! An HTTP server that replies as a test says, one connection for each request: it replaces other companies' services (Stripe,
 //! Resend, Have I Been Pwned), above all where they fail.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -96,13 +97,13 @@ impl HttpStub {
 
     /// Replaces the choice of replies.
     pub fn reply(&self, choose: impl Fn(&StubRequest) -> Reply + Send + Sync + 'static) {
-        *self.shared.choose.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(choose);
+        *self.shared.choose.lock() = Arc::new(choose);
     }
 
     /// All requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<StubRequest> {
-        self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.requests.lock().clone()
     }
 }
 
@@ -117,8 +118,8 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
             Ok(_) => {}
         }
     };
-    shared.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
-    let choose = Arc::clone(&shared.choose.lock().unwrap_or_else(PoisonError::into_inner));
+    shared.requests.lock().push(request.clone());
+    let choose = Arc::clone(&shared.choose.lock());
     let mut reply = choose(&request);
     loop {
         reply = match reply {

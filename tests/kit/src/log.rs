@@ -1,9 +1,10 @@
 //! A server's log, and its unexpected lines.
 
 use std::io::{BufRead, BufReader, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 /// One line of a server's log.
@@ -45,14 +46,14 @@ impl Log {
         let collected = Arc::clone(&lines);
         let reader = std::thread::spawn(move || {
             for line in BufReader::new(stream).lines().map_while(Result::ok).filter(|line| !line.is_empty()) {
-                collected.lock().unwrap_or_else(PoisonError::into_inner).push(LogLine::new(line));
+                collected.lock().push(LogLine::new(line));
             }
         });
         Self { lines, reader: Some(reader) }
     }
 
     pub(crate) fn lines(&self) -> Vec<LogLine> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lines.lock().clone()
     }
 
     /// Waits until the writer closes.

@@ -5,10 +5,10 @@ mod life;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::Method;
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use self::life::Running;
@@ -189,12 +189,12 @@ impl Basalt {
 
     /// Allows WARN and ERROR lines that contain `text`, earlier and later ones.
     pub fn expect_log(&self, text: &str) {
-        self.expected_logs.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+        self.expected_logs.lock().push(text.to_owned());
     }
 
     /// Marks a mail as returned; `false` if it already was.
     pub(crate) fn reads(&self, mail: &str) -> bool {
-        self.read_mails.lock().unwrap_or_else(PoisonError::into_inner).insert(mail.to_owned())
+        self.read_mails.lock().insert(mail.to_owned())
     }
 
     /// The log since the last start.

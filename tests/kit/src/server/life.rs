@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -56,7 +55,7 @@ impl Basalt {
         let _status = running.child.wait().expect("a killed child ends");
         // The orphaned PostgreSQL does not keep the log open: it has its own pipe.
         running.log.finish();
-        let expected = self.expected_logs.lock().unwrap_or_else(PoisonError::into_inner);
+        let expected = self.expected_logs.lock();
         let unexpected = running.log.unexpected(&expected);
         assert!(unexpected.is_empty(), "logged before the kill: {unexpected:#?}");
     }
@@ -139,7 +138,7 @@ impl Basalt {
     /// If it does not stop, exits with an error, logged unexpected lines, or leaves connections open.
     pub async fn stop(&mut self) {
         let Some(running) = self.running.take() else { return };
-        let expected = self.expected_logs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let expected = self.expected_logs.lock().clone();
         let mut faults = end(running, &expected).await;
         if let Some(database) = &self.database {
             faults.extend(open_connections(database).await);

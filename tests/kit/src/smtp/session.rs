@@ -1,8 +1,9 @@
 //! One connection of the SMTP server.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -30,7 +31,7 @@ fn acceptor() -> TlsAcceptor {
 
 /// Serves one client until it disconnects.
 pub(super) async fn serve(stream: TcpStream, security: Security, state: Arc<Mutex<State>>) {
-    state.lock().unwrap_or_else(PoisonError::into_inner).connections += 1;
+    state.lock().connections += 1;
     // Ignore connection errors; the test checks the received mails.
     let _broken = async {
         match security {
@@ -72,7 +73,7 @@ impl Session {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Serves until the client disconnects, or returns the stream for STARTTLS.

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use basalt_testkit::Response;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 use crate::load::is_refusal;
@@ -64,7 +64,7 @@ impl Tally {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock()
     }
 
     pub(crate) fn is_over(&self) -> bool {
