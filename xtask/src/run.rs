@@ -11,10 +11,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use parking_lot::{Mutex, MutexGuard};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -30,7 +30,7 @@ static ALIVE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 fn alive() -> MutexGuard<'static, Vec<u32>> {
-    ALIVE.lock().unwrap_or_else(PoisonError::into_inner)
+    ALIVE.lock()
 }
 
 /// Forwards SIGINT, SIGTERM and SIGHUP to every child, and exits once they have ended.
