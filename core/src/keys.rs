@@ -7,6 +7,7 @@
 //! keys in the database (`stored`). [`Keys::update`] replaces it while requests are running; each call uses the
 //! current ring.
 
+mod api_key_kind;
 mod generate;
 mod jwk;
 mod jwt_secret;
@@ -26,13 +27,13 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::claims::Claims;
+pub use api_key_kind::ApiKeyKind;
 pub use generate::{generate, generate_es256, opaque_key};
 pub use jwk::{KeyError, algorithm_of, kid_of, secret_kid, signs, thumbprint};
 pub use jwt_secret::{decode_secret, read_jwks};
 use ring::Ring;
 pub use stored::{
-    ApiKeyKind, DEFAULT_NAME, KeyStatus, NewApiKey, SigningKeyInfo, StoredApiKey, StoredKeys,
-    StoredSigningKey,
+    DEFAULT_NAME, KeyStatus, NewApiKey, SigningKeyInfo, StoredApiKey, StoredKeys, StoredSigningKey,
 };
 
 /// Lifetime of legacy keys and of the tokens that opaque keys stand for: realtime requires an `exp`.

@@ -224,7 +224,10 @@ impl Connection {
     /// own, rows of any length are accepted, because the write happens anyway.
     pub(crate) fn open_batch(&mut self, commits: bool) {
         self.batch = Batch { commits, ..Batch::default() };
-        self.batch.closing = self.statements.close_dropped(&mut self.outgoing);
+        for prepared in self.statements.take_dropped() {
+            self.outgoing.close(&prepared);
+            self.batch.closing += 1;
+        }
     }
 
     /// Adds a statement, which is parsed at its position in the batch if it is not cached, so after its predecessors.

@@ -8,8 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
+use super::api_key_kind::ApiKeyKind;
 use super::jwk::{KeyError, thumbprint};
-use super::stored::ApiKeyKind;
 use crate::random;
 
 /// Generates a signing key for `algorithm` (`ES256`, `RS256`, `EdDSA` or `HS256`) as a private JWK with `kid` and

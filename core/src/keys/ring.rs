@@ -6,7 +6,6 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderValue;
@@ -18,8 +17,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::api_key_kind::ApiKeyKind;
 use super::jwk::{self, KeyError};
-use super::stored::{ApiKeyKind, DEFAULT_NAME, KeyStatus, StoredApiKey, StoredKeys, StoredSigningKey};
+use super::stored::{DEFAULT_NAME, KeyStatus, StoredApiKey, StoredKeys, StoredSigningKey, key_hash};
 use super::{ApiKey, ApiKeys, KeyMaterial, TEN_YEARS, TokenError};
 use crate::claims::Claims;
 use crate::random::constant_time_eq;
@@ -406,11 +406,6 @@ fn newest_default(rows: &[StoredApiKey], kind: ApiKeyKind, now: i64) -> Option<S
         .filter(usable)
         .max_by_key(|row| (row.name == DEFAULT_NAME, row.expires_at.is_none(), row.created_at))?;
     newest.key.as_ref().map(|key| key.expose_secret().to_owned())
-}
-
-/// SHA-256 of a key, by which rows are looked up.
-pub(super) fn key_hash(key: &str) -> Vec<u8> {
-    digest(&SHA256, key.as_bytes()).as_ref().to_vec()
 }
 
 fn decode_object(part: &str) -> Option<Map<String, Value>> {

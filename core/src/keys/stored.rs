@@ -11,61 +11,13 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::KeyMaterial;
+use super::api_key_kind::ApiKeyKind;
 use super::generate::opaque_key;
 use super::jwk::{self, KeyError};
-use super::ring::key_hash;
 use crate::random;
 
 /// Name of the keys that a project starts with, and of their replacements.
 pub const DEFAULT_NAME: &str = "default";
-
-/// The kind of an API key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ApiKeyKind {
-    /// `sb_publishable_…`: may be published.
-    Publishable,
-    /// `sb_secret_…`: for servers only.
-    Secret,
-    /// A JWT that is used as the bearer token itself.
-    Legacy,
-}
-
-impl ApiKeyKind {
-    /// The kind's name, as stored in the database.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Publishable => "publishable",
-            Self::Secret => "secret",
-            Self::Legacy => "legacy",
-        }
-    }
-
-    /// Parses a kind that the database may contain: not `legacy`.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Publishable, Self::Secret].into_iter().find(|kind| kind.as_str() == name)
-    }
-
-    /// Prefix of the kind's keys.
-    #[must_use]
-    pub const fn prefix(self) -> &'static str {
-        match self {
-            Self::Publishable => "sb_publishable_",
-            Self::Secret => "sb_secret_",
-            Self::Legacy => "",
-        }
-    }
-
-    /// The role of requests with such a key, unless its row names another.
-    #[must_use]
-    pub const fn role(self) -> &'static str {
-        match self {
-            Self::Publishable | Self::Legacy => "anon",
-            Self::Secret => "service_role",
-        }
-    }
-}
 
 /// Status of a signing key, in the order in which keys are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -297,4 +249,9 @@ impl KeyMaterial {
         infos.sort_by_key(|info| info.status);
         Ok(infos)
     }
+}
+
+/// SHA-256 of a key, by which rows are looked up.
+pub(super) fn key_hash(key: &str) -> Vec<u8> {
+    digest(&SHA256, key.as_bytes()).as_ref().to_vec()
 }

@@ -26,10 +26,15 @@ use crate::pg_error::{DriverError, PgError};
 /// server is still full.
 const RESTORE_PAUSE: Duration = Duration::from_millis(250);
 
+/// How long to wait for a permit, and then for the database. Load balancers give up after about a second, which has
+/// the same effect as a failed check; a loaded machine may take longer for a login.
+const PERMIT_LIMIT: Duration = Duration::from_secs(1);
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+
 /// A pool of connections of one login.
 pub(crate) struct Pool<M: managed::Manager> {
     inner: managed::Pool<M>,
-    pub(super) config: PoolConfig,
+    config: PoolConfig,
     permits: FairShare,
     /// Number of withheld permits; only changed while holding `size_changed`.
     withheld: AtomicUsize,
@@ -40,7 +45,7 @@ pub(crate) struct Pool<M: managed::Manager> {
     timeouts: Counter,
     /// Requests rejected because their client had too many waiting.
     refused: Counter,
-    pub(super) reach: Reach,
+    reach: Reach,
     /// Whether the login was refused at the last attempt.
     is_refused: AtomicBool,
 }
@@ -160,7 +165,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
     }
 
     /// Connects with the permit; `None` if the server accepts no connection besides those in use.
-    pub(super) async fn connect(&self, permit: Permit) -> Result<Option<Lease<M>>, PoolError<DriverError>> {
+    async fn connect(&self, permit: Permit) -> Result<Option<Lease<M>>, PoolError<DriverError>> {
         #[expect(
             clippy::disallowed_methods,
             reason = "the only caller of get: everyone else goes through permits"
@@ -183,7 +188,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         }
     }
 
-    pub(super) fn failed(error: PoolError<DriverError>) -> SessionError {
+    fn failed(error: PoolError<DriverError>) -> SessionError {
         match error {
             PoolError::Backend(error) => SessionError::unreachable(error),
             other @ (PoolError::Timeout(_)
@@ -214,7 +219,7 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
     }
 
     /// Waits for `identity`'s turn and returns a permit.
-    pub(super) async fn acquire_permit(&self, identity: Identity) -> Result<Permit, AcquireError> {
+    async fn acquire_permit(&self, identity: Identity) -> Result<Permit, AcquireError> {
         self.restore();
         let mut permit = pin!(self.permits.acquire(identity));
         while self.withheld.load(Ordering::Relaxed) > 0 {
@@ -263,6 +268,46 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
         *looked = Instant::now();
         drop(looked);
         self.inner.retain(|_, metrics| metrics.last_used() < limit);
+    }
+
+    /// Whether a connection passes `probe`, or did so within the last second.
+    pub(crate) async fn is_reachable(
+        &self,
+        probe: impl AsyncFnOnce(Lease<M>, Instant) -> Result<(), SessionError>,
+    ) -> bool {
+        let mut known = self.reach.lock().await;
+        if let Some(is_reachable) = known.recent() {
+            return is_reachable;
+        }
+        let outcome = self.check(probe).await;
+        known.record(self.config.name, outcome)
+    }
+
+    /// `None` if all connections are in use.
+    async fn check(
+        &self,
+        probe: impl AsyncFnOnce(Lease<M>, Instant) -> Result<(), SessionError>,
+    ) -> Option<Result<(), SessionError>> {
+        loop {
+            let Ok(permit) =
+                tokio::time::timeout(PERMIT_LIMIT, self.acquire_permit(Identity::SERVER)).await.ok()?
+            else {
+                return Some(Err(Self::failed(PoolError::Closed)));
+            };
+            let deadline = Instant::now() + ANSWER_LIMIT;
+            let silent = || Some(Err(SessionError::Unreachable("no response".to_owned())));
+            let lease = match tokio::time::timeout_at(deadline, self.connect(permit)).await {
+                Ok(Ok(Some(lease))) => lease,
+                // The server is full; like a request, wait for a connection in use.
+                Ok(Ok(None)) => continue,
+                Ok(Err(error)) => return Some(Err(Self::failed(error))),
+                Err(_elapsed) => return silent(),
+            };
+            return match tokio::time::timeout_at(deadline, probe(lease, deadline)).await {
+                Ok(Err(SessionError::Deadline)) | Err(_) => silent(),
+                Ok(answered) => Some(answered),
+            };
+        }
     }
 
     /// Closes the connections that are not in use, so that the next leases open new ones.

@@ -6,22 +6,13 @@
 
 use std::time::Duration;
 
-use basalt_core::identity::Identity;
-use deadpool::managed::{self, PoolError};
-use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::Instant;
 
-use super::Pool;
-use super::lease::Lease;
 use crate::error::SessionError;
-use crate::pg_error::DriverError;
 
 /// How long a result is valid.
 const FRESH: Duration = Duration::from_secs(1);
-/// How long to wait for a permit, and then for the database. Load balancers give up after about a second, which has
-/// the same effect as a failed check; a loaded machine may take longer for a login.
-const PERMIT_LIMIT: Duration = Duration::from_secs(1);
-const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// The last result, locked during a check.
 #[derive(Default)]
@@ -33,58 +24,39 @@ struct Found {
     is_reachable: bool,
 }
 
-impl<M: managed::Manager<Error = DriverError>> Pool<M> {
-    /// Whether a connection passes `probe`, or did so within the last second.
-    pub(crate) async fn is_reachable(
-        &self,
-        probe: impl AsyncFnOnce(Lease<M>, Instant) -> Result<(), SessionError>,
-    ) -> bool {
-        // Held during the check, so that other callers wait for its result.
-        let mut known = self.reach.0.lock().await;
-        if let Some(found) = known.filter(|found| found.at.elapsed() < FRESH) {
-            return found.is_reachable;
-        }
-        let before = known.is_none_or(|found| found.is_reachable);
-        let is_reachable = match self.check(probe).await {
+/// The last result, locked: other callers wait for the result of a check.
+pub(super) struct Known<'a>(MutexGuard<'a, Option<Found>>);
+
+impl Reach {
+    pub(super) async fn lock(&self) -> Known<'_> {
+        Known(self.0.lock().await)
+    }
+}
+
+impl Known<'_> {
+    /// The result, if it is valid.
+    pub(super) fn recent(&self) -> Option<bool> {
+        self.0.filter(|found| found.at.elapsed() < FRESH).map(|found| found.is_reachable)
+    }
+
+    /// Records the outcome of a check and returns whether the database is reachable. `None` keeps the last result.
+    pub(super) fn record(&mut self, pool: &'static str, outcome: Option<Result<(), SessionError>>) -> bool {
+        let before = self.0.is_none_or(|found| found.is_reachable);
+        let is_reachable = match outcome {
             None => before,
             Some(Ok(())) => true,
             Some(Err(error)) => {
                 if before {
-                    tracing::warn!(pool = self.config.name, "not ready: {error}");
+                    tracing::warn!(pool, "not ready: {error}");
                 }
                 false
             }
         };
         if is_reachable && !before {
-            tracing::info!(pool = self.config.name, "the database is reachable again");
+            tracing::info!(pool, "the database is reachable again");
         }
-        *known = Some(Found { at: Instant::now(), is_reachable });
+        *self.0 = Some(Found { at: Instant::now(), is_reachable });
         is_reachable
-    }
-
-    /// `None` if all connections are in use.
-    async fn check(
-        &self,
-        probe: impl AsyncFnOnce(Lease<M>, Instant) -> Result<(), SessionError>,
-    ) -> Option<Result<(), SessionError>> {
-        loop {
-            let Ok(permit) = timeout(PERMIT_LIMIT, self.acquire_permit(Identity::SERVER)).await.ok()? else {
-                return Some(Err(Self::failed(PoolError::Closed)));
-            };
-            let deadline = Instant::now() + ANSWER_LIMIT;
-            let silent = || Some(Err(SessionError::Unreachable("no response".to_owned())));
-            let lease = match tokio::time::timeout_at(deadline, self.connect(permit)).await {
-                Ok(Ok(Some(lease))) => lease,
-                // The server is full; like a request, wait for a connection in use.
-                Ok(Ok(None)) => continue,
-                Ok(Err(error)) => return Some(Err(Self::failed(error))),
-                Err(_elapsed) => return silent(),
-            };
-            return match tokio::time::timeout_at(deadline, probe(lease, deadline)).await {
-                Ok(Err(SessionError::Deadline)) | Err(_) => silent(),
-                Ok(answered) => Some(answered),
-            };
-        }
     }
 }
 
@@ -92,10 +64,12 @@ impl<M: managed::Manager<Error = DriverError>> Pool<M> {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use deadpool::managed::RecycleResult;
+    use basalt_core::identity::Identity;
+    use deadpool::managed::{self, RecycleResult};
 
     use super::*;
-    use crate::pool::PoolConfig;
+    use crate::pg_error::DriverError;
+    use crate::pool::{Pool, PoolConfig};
 
     /// A database that can be switched off, and counts probes.
     struct Server {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use lru::LruCache;
 use metrics::{Counter, Gauge};
 
-use super::frontend::Outgoing;
 use super::row::{Column, Columns};
 
 /// Statements are cached by text and scope (role and search path), because PostgreSQL plans again when either has
@@ -162,13 +161,9 @@ impl Statements {
         }
     }
 
-    /// Closes the evicted statements; returns the number of responses to expect.
-    pub(super) fn close_dropped(&mut self, outgoing: &mut Outgoing) -> usize {
-        let count = self.dropped.len();
-        for prepared in self.dropped.drain(..) {
-            outgoing.close(&prepared);
-        }
-        count
+    /// The evicted statements, to be closed on the server.
+    pub(super) fn take_dropped(&mut self) -> impl ExactSizeIterator<Item = Prepared> {
+        self.dropped.drain(..)
     }
 }
 
@@ -193,11 +188,10 @@ mod tests {
             statements.keep(key(text), prepared);
         }
         assert!(statements.get(&key("b")).is_none());
-        let mut outgoing = Outgoing::default();
-        assert_eq!(statements.close_dropped(&mut outgoing), 2);
-        assert_eq!(statements.close_dropped(&mut outgoing), 0);
+        assert_eq!(statements.take_dropped().len(), 2);
+        assert_eq!(statements.take_dropped().len(), 0);
         statements.clear();
-        assert_eq!(statements.close_dropped(&mut outgoing), 2);
+        assert_eq!(statements.take_dropped().len(), 2);
     }
 
     #[test]
@@ -210,7 +204,7 @@ mod tests {
             statements.discard(prepared);
         }
         assert!(statements.get(&key("a")).is_none());
-        assert_eq!(statements.close_dropped(&mut Outgoing::default()), 0);
+        assert_eq!(statements.take_dropped().len(), 0);
     }
 
     #[test]
