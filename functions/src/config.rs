@@ -84,7 +84,7 @@ impl FunctionSettings {
         let mut faults = Vec::new();
         let mut fault =
             |key: &str, sentence: String| faults.push((format!("functions.{name}.{key}"), sentence));
-        if !crate::registry::is_name(name) {
+        if !is_name(name) {
             fault(
                 "*",
                 "is not allowed: a function's name is a letter followed by letters, digits, - and _"
@@ -110,6 +110,12 @@ impl FunctionSettings {
         }
         if faults.is_empty() { Ok(settings) } else { Err(faults) }
     }
+}
+
+/// Whether the name matches `^[A-Za-z][A-Za-z0-9_-]*$`.
+pub(crate) fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use axum::response::IntoResponse as _;
 use basalt_core::service::Handler;
 use futures_util::FutureExt as _;
 
-use crate::config::FunctionSettings;
+use crate::config::{FunctionSettings, is_name};
 use crate::error::GateError;
 
 /// A registered function.
@@ -82,12 +82,6 @@ impl Registry {
         let name = path.strip_prefix('/')?.split('/').next()?;
         self.0.get(name)
     }
-}
-
-/// Whether the name matches `^[A-Za-z][A-Za-z0-9_-]*$`.
-pub(crate) fn is_name(name: &str) -> bool {
-    name.starts_with(|first: char| first.is_ascii_alphabetic())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
 /// A message for the log and `doctor` for each enabled TypeScript function.

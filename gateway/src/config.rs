@@ -9,6 +9,7 @@ mod database;
 mod foreign;
 mod gotrue;
 mod libpq;
+mod nearest;
 pub mod postgrest;
 pub mod print;
 mod raw;

@@ -29,7 +29,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::bind::{Listening, Stream};
-use crate::layers::bounds;
+use crate::layers::bounds::{self, HeadLimits};
 use crate::pace::Pace;
 use crate::shutdown::Shutdown;
 use client_stream::ClientStream;
@@ -41,15 +41,6 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum size of an HTTP/2 header list, whatever `server.max_header_bytes` is: a header that arrives as a single byte
 /// (HPACK) takes about a hundred bytes of memory, but counts as 32. A request target of up to 65,534 bytes still fits.
 const MAX_HEADER_LIST: u32 = 72 * 1024;
-
-/// Limits on request heads, from `server.max_header_bytes` and `server.max_headers`.
-#[derive(Clone, Copy, Debug)]
-pub struct HeadLimits {
-    /// Size of request line and headers together, in bytes.
-    pub bytes: u32,
-    /// Number of headers on HTTP/1.1.
-    pub headers: usize,
-}
 
 /// Limits on connections.
 pub struct Limits {

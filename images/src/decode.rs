@@ -69,7 +69,7 @@ impl<'a> Head<'a> {
         } else {
             let mut reader = ImageReader::with_format(Cursor::new(source), format);
             reader.limits(limits(max_pixels));
-            Box::new(reader.into_decoder().map_err(|error| refusal(&error))?)
+            Box::new(reader.into_decoder().map_err(|error| TransformError::from_decoder(&error))?)
         };
         let (width, height) = decoder.dimensions();
         let pixels = u64::from(width) * u64::from(height);
@@ -134,14 +134,6 @@ fn limits(max_pixels: u64) -> Limits {
     let mut limits = Limits::default();
     limits.max_alloc = Some(most_allocated(max_pixels));
     limits
-}
-
-pub(crate) fn refusal(error: &image::ImageError) -> TransformError {
-    if matches!(error, image::ImageError::Limits(_)) {
-        TransformError::TooManyPixels
-    } else {
-        TransformError::Unsupported
-    }
 }
 
 /// Keeps RGB profiles only: decoders convert other colour spaces to RGB.

@@ -24,6 +24,10 @@ pub enum TransformError {
 }
 
 impl TransformError {
+    pub(crate) const fn from_decoder(error: &image::ImageError) -> Self {
+        if matches!(error, image::ImageError::Limits(_)) { Self::TooManyPixels } else { Self::Unsupported }
+    }
+
     /// Whether every variant of the source fails.
     pub const fn is_of_source(self) -> bool {
         matches!(self, Self::Unsupported | Self::TooManyPixels)

@@ -7,14 +7,16 @@ mod catalog;
 mod functions;
 mod order;
 mod print;
+mod relation;
 mod relationships;
 
 use tokio_postgres::Client;
 
 use crate::error::ProjectError;
-use catalog::{Catalog, Column, Relation};
+use catalog::Catalog;
 use functions::Returned;
 use print::{Lines, Ts, labels, property, quoted, typescript};
+use relation::{Column, Relation};
 
 const JSON: &str = "export type Json =
   | string

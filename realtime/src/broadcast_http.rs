@@ -24,9 +24,9 @@ use crate::Realtime;
 use crate::authorization::{AskError, Caller, Extension};
 use crate::error::{json_answer, message};
 use crate::frames::{Content, Encoding, Fanout, broadcast_object};
-use crate::hub::TopicKey;
 use crate::metrics;
 use crate::token::{Client, Token, TokenFault};
+use crate::topic_key::TopicKey;
 
 const X_RATE_ROLLING: HeaderName = HeaderName::from_static("x-rate-rolling");
 const X_RATE_LIMIT: HeaderName = HeaderName::from_static("x-rate-limit");

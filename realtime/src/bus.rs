@@ -5,8 +5,8 @@
 pub(crate) mod nats;
 
 use crate::frames::Content;
-use crate::hub::TopicKey;
 use crate::presence::Meta;
+use crate::topic_key::TopicKey;
 
 /// A message to other servers.
 #[derive(Debug)]

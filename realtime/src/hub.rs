@@ -20,6 +20,7 @@ use crate::metrics;
 use crate::presence::{self, Change, Meta, Owner, TopicPresence};
 use crate::queue::{QUEUE_BYTES, Queue};
 use crate::quota::QuotaShare;
+use crate::topic_key::TopicKey;
 
 /// Must be a power of two.
 const SHARDS: usize = 64;
@@ -30,28 +31,6 @@ const HELD_FRAMES: usize = 10_000;
 /// Memory for presences of this server's channels. [`presence::MAX_BYTES`] limits those of one topic and of
 /// one socket.
 const PRESENCE_BYTES: usize = 256 * 1024 * 1024;
-
-/// Prefix of all channel topics.
-pub(crate) const TOPIC_PREFIX: &str = "realtime:";
-
-/// Key of a topic. The private and the public topic of the same name are distinct.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct TopicKey {
-    /// Name without `realtime:`.
-    pub(crate) name: Arc<str>,
-    pub(crate) is_private: bool,
-}
-
-impl TopicKey {
-    pub(crate) fn new(name: &str, is_private: bool) -> Self {
-        Self { name: name.into(), is_private }
-    }
-
-    /// The name as it appears in frames.
-    pub(crate) fn full_name(&self) -> String {
-        format!("{TOPIC_PREFIX}{}", self.name)
-    }
-}
 
 /// A channel, as seen by senders.
 #[derive(Debug)]

@@ -39,6 +39,7 @@ mod queue;
 mod quota;
 mod socket;
 mod token;
+mod topic_key;
 
 pub use config::RealtimeConfig;
 

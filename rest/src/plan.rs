@@ -14,7 +14,7 @@ pub mod media;
 pub mod mutate;
 pub mod preferences;
 pub mod read;
-mod returned;
+pub mod returned;
 mod tree;
 
 use basalt_pg::session::{Access, Isolation};

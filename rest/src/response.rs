@@ -21,7 +21,8 @@ use crate::parse::media::MediaType;
 use crate::parse::prefer::Resolution;
 use crate::parse::query::encode_component;
 use crate::plan::call::CallResult;
-use crate::plan::mutate::{Answer as WriteAnswer, Mutation};
+use crate::plan::mutate::Mutation;
+use crate::plan::returned::Answer as WriteAnswer;
 use crate::plan::{CallPlan, Common, TablePlan, WritePlan};
 use crate::request::ApiRequest;
 

@@ -1,7 +1,7 @@
 //! `/_control/…`: the control interface for tests, in JSON. A body requires the JSON content type, which a page of another
 //! origin cannot send without a preflight, and the double does not respond to preflights.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -16,34 +16,11 @@ use crate::state::{Buyer, State, Status};
 use crate::webhooks::Delivery;
 use crate::{Double, Inner, billing};
 
-/// Maximum entries of a log.
-const LOG_ENTRIES: usize = 2_000;
-
 /// Maximum waiting faults.
 const MAX_FAULTS: usize = 100;
 
 /// Maximum move of the clock: five years, in seconds.
 const MAX_CLOCK_MOVE: i64 = 5 * 366 * 86_400;
-
-/// A log of the newest entries.
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-pub(crate) struct Log<T>(VecDeque<T>);
-
-impl<T> Default for Log<T> {
-    fn default() -> Self {
-        Self(VecDeque::new())
-    }
-}
-
-impl<T> Log<T> {
-    pub(crate) fn push(&mut self, entry: T) {
-        if self.0.len() == LOG_ENTRIES {
-            self.0.pop_front();
-        }
-        self.0.push_back(entry);
-    }
-}
 
 /// A recorded call to the API.
 #[derive(Debug, Serialize)]
@@ -126,7 +103,7 @@ impl Inner {
     }
 
     pub(crate) fn note_status(&mut self, request: &str, status: StatusCode) {
-        if let Some(record) = self.requests.0.iter_mut().rev().find(|record| record.id == request) {
+        if let Some(record) = self.requests.iter_mut().rev().find(|record| record.id == request) {
             record.status = Some(status.as_u16());
         }
     }

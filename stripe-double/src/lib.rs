@@ -8,6 +8,7 @@ mod cards;
 mod control;
 mod error;
 mod json;
+mod log;
 mod pages;
 mod params;
 mod plan_prices;
@@ -79,7 +80,7 @@ struct Inner {
     outgoing: Outgoing,
     idempotency: api::idempotency::Keys,
     faults: Vec<control::Fault>,
-    requests: control::Log<control::RequestRecord>,
+    requests: log::Log<control::RequestRecord>,
     /// Id and idempotency key of the current call, for its events.
     caller: Option<(String, Option<String>)>,
     /// Incremented by each change of `state`.

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::control::Log;
+use crate::log::Log;
 use crate::state::CAPACITY;
 use crate::{Double, Inner};
 

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use basalt_core::settings::{Fault, Source, Value, Written};
 
 use super::libpq::Connection;
-use super::raw::nearest;
+use super::nearest::nearest;
 
 /// How a value is translated.
 #[derive(Clone, Copy, Debug)]

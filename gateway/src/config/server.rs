@@ -10,7 +10,7 @@ use basalt_core::{choice, settings};
 use secrecy::SecretString;
 
 use basalt_http::address::{IpRange, IpRanges, ListenHost};
-use basalt_http::listener::HeadLimits;
+use basalt_http::layers::bounds::HeadLimits;
 use basalt_http::pace::Pace;
 
 choice! {

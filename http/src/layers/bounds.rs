@@ -21,7 +21,6 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use crate::listener::HeadLimits;
 use crate::pace::Pace;
 
 /// Bodies up to this many bytes reserve no memory.
@@ -40,6 +39,15 @@ pub struct Bounds {
     refused_requests: Counter,
     /// Requests that ended because the client sent the body too slowly.
     pub(super) slow_bodies: Counter,
+}
+
+/// Limits on request heads, from `server.max_header_bytes` and `server.max_headers`.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadLimits {
+    /// Size of request line and headers together, in bytes.
+    pub bytes: u32,
+    /// Number of headers on HTTP/1.1.
+    pub headers: usize,
 }
 
 /// Settings of these names in `[server]`.

@@ -7,32 +7,9 @@ use basalt_pg::view_origins::ViewOrigins;
 use tokio_postgres::{Client, Row};
 
 use super::order::by_name;
-use super::relationships::{ForeignKey, Relationship, relationships};
+use super::relation::{Column, ForeignKey, Relation};
+use super::relationships::relationships;
 use crate::error::ProjectError;
-
-/// A table or view that clients can use.
-#[derive(Debug)]
-pub(super) struct Relation {
-    pub(super) schema: String,
-    pub(super) name: String,
-    pub(super) is_view: bool,
-    pub(super) can_insert: bool,
-    pub(super) can_update: bool,
-    /// Sorted by name.
-    pub(super) columns: Vec<Column>,
-    pub(super) relationships: Vec<Relationship>,
-}
-
-#[derive(Debug)]
-pub(super) struct Column {
-    pub(super) number: i32,
-    pub(super) name: String,
-    pub(super) kind: u32,
-    pub(super) is_nullable: bool,
-    pub(super) has_default: bool,
-    pub(super) is_generated: bool,
-    pub(super) is_writable: bool,
-}
 
 #[derive(Debug)]
 pub(super) struct Type {

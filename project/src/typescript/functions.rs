@@ -1,7 +1,8 @@
 //! Types of functions that clients call with `rpc()`, and of functions that act as columns or relationships of a row.
 
-use super::catalog::{Catalog, Function, Input, Relation};
+use super::catalog::{Catalog, Function, Input};
 use super::print::{Lines, Ts, property, quoted, typescript};
+use super::relation::Relation;
 
 /// json, jsonb, text: the types that the API passes to a function without argument names.
 const UNNAMED: [u32; 3] = [114, 3802, 25];

@@ -5,29 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use basalt_pg::view_origins::ViewOrigins;
 
-use super::catalog::Relation;
 use super::order::by_name;
-
-/// A foreign key, with column numbers.
-#[derive(Debug)]
-pub(super) struct ForeignKey {
-    pub(super) name: String,
-    pub(super) relation: u32,
-    pub(super) referenced: u32,
-    pub(super) columns: Vec<i32>,
-    pub(super) referenced_columns: Vec<i32>,
-    pub(super) is_one_to_one: bool,
-}
-
-/// An entry of `Relationships`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Relationship {
-    pub(super) key: String,
-    pub(super) columns: Vec<String>,
-    pub(super) is_one_to_one: bool,
-    pub(super) referenced: String,
-    pub(super) referenced_columns: Vec<String>,
-}
+use super::relation::{ForeignKey, Relation, Relationship};
 
 /// A relation, and its names of a key's columns.
 struct Side {

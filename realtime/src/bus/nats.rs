@@ -20,9 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Bus, Outbound};
 use crate::frames::{Content, Encoding, Fanout};
-use crate::hub::{Hub, TopicKey};
+use crate::hub::Hub;
 use crate::metrics;
 use crate::presence::{Change, Meta, Owner};
+use crate::topic_key::TopicKey;
 
 const BEAT: Duration = Duration::from_secs(1);
 const DEAD_AFTER: Duration = Duration::from_secs(5);

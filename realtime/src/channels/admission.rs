@@ -12,7 +12,8 @@ use crate::Realtime;
 use crate::authorization::{AskError, Caller, Readable};
 use crate::changes::{ChangeSink, EncodedChange, SubscribeError, Subscriber, Subscription};
 use crate::frames::{Content, Encoding, Fanout};
-use crate::hub::{Member, Registration, TopicKey};
+use crate::hub::{Member, Registration};
+use crate::topic_key::TopicKey;
 
 /// Result of a successful join.
 pub(crate) struct Admitted {

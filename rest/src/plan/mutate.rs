@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::condition::Conditions;
 use super::read::{Tree, relation};
-use super::returned::returned;
+use super::returned::{Answer, returned};
 use super::{BodyFormat, Common, Condition, ReadPlan, Returned, Source, media, preferences};
 use crate::config::RestConfig;
 use crate::error::RestError;
@@ -157,17 +157,6 @@ pub struct Conflict {
     pub predicate: Option<String>,
     /// Whether existing rows are updated or ignored.
     pub resolution: Resolution,
-}
-
-/// Content of the response to a write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// No content.
-    Nothing,
-    /// A `Location` header with these key columns.
-    Location(Vec<String>),
-    /// The written rows.
-    Rows,
 }
 
 /// Plans POST, PUT, PATCH and DELETE on a relation.

@@ -2,7 +2,7 @@
 
 mod level;
 
-use super::mutate::Answer;
+use super::returned::Answer;
 use super::tree::Node;
 use super::{Common, Delivery, ReadPlan, Source, TablePlan, delivery, media, preferences};
 use crate::config::RestConfig;

@@ -7,6 +7,17 @@ use crate::plan::ColumnRef;
 use crate::schema_cache::Relation;
 use crate::schema_cache::relationships::Link;
 
+/// Content of the response to a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// No content.
+    Nothing,
+    /// A `Location` header with these key columns.
+    Location(Vec<String>),
+    /// The written rows.
+    Rows,
+}
+
 /// Collects the columns that `read` uses, plus `also`; expands `*` if other columns are returned besides.
 ///
 /// Only columns in use are returned, so that the role needs read privileges on those alone and PostgreSQL can inline

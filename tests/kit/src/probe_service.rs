@@ -19,10 +19,10 @@ use basalt_core::service::{
 use basalt_http::address::ListenHost;
 use basalt_http::bind::Listening;
 use basalt_http::layers::api_key::{Gate, KeyGate, SecretKeysInBrowsers};
-use basalt_http::layers::bounds::{self, Bounds};
+use basalt_http::layers::bounds::{self, Bounds, HeadLimits};
 use basalt_http::layers::cors::CorsPolicy;
 use basalt_http::layers::{self, Client, Mount, RequestIds, Shared};
-use basalt_http::listener::{self, HeadLimits, Limits};
+use basalt_http::listener::{self, Limits};
 use basalt_http::open_files;
 use basalt_http::pace::Pace;
 use basalt_http::shutdown::Shutdown;
