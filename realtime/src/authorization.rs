@@ -59,30 +59,28 @@ impl Readable {
 
 /// Why policies could not be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum AskError {
-    /// A policy raised an error, or the role may not be taken on.
+pub(crate) enum PolicyError {
+    /// A policy raised an error, or the role may not be assumed.
     Refused,
     /// The evaluation timed out.
     Cancelled,
-    /// No connection became free.
     PoolExhausted,
     /// The current day has no partition.
     MissingPartition,
-    /// The database is out of reach.
     Unreachable,
 }
 
-impl AskError {
-    fn of(error: &SessionError) -> Self {
+impl PolicyError {
+    fn from_session(error: &SessionError) -> Self {
         match error {
-            SessionError::Postgres(error) => Self::of_postgres(error),
+            SessionError::Postgres(error) => Self::from_postgres(error),
             SessionError::PoolTimeout | SessionError::QueueFull => Self::PoolExhausted,
             SessionError::Deadline => Self::Cancelled,
             SessionError::Unreachable(_) | SessionError::Unavailable(_) => Self::Unreachable,
         }
     }
 
-    fn of_postgres(error: &PgError) -> Self {
+    fn from_postgres(error: &PgError) -> Self {
         match error.code.as_str() {
             "57014" => Self::Cancelled,
             "23514" if error.message.starts_with("no partition of relation") => Self::MissingPartition,
@@ -162,12 +160,12 @@ impl Authorization {
     pub(crate) async fn renew(
         &self,
         caller: &Caller,
-        asks_presence: bool,
+        includes_presence: bool,
         is_tracking: bool,
-    ) -> Result<Renewed, AskError> {
+    ) -> Result<Renewed, PolicyError> {
         let renewal = async {
-            let _permit = self.renewals.acquire().await.map_err(|_closed| AskError::Unreachable)?;
-            let readable = self.readable(caller, asks_presence).await?;
+            let _permit = self.renewals.acquire().await.map_err(|_closed| PolicyError::Unreachable)?;
+            let readable = self.readable(caller, includes_presence).await?;
             let may_track = if is_tracking && !readable.is_nothing() {
                 Some(self.may_write(caller, Extension::Presence).await?)
             } else {
@@ -175,18 +173,22 @@ impl Authorization {
             };
             Ok(Renewed { readable, may_track })
         };
-        timeout(RENEWAL_LIMIT, renewal).await.unwrap_or(Err(AskError::PoolExhausted))
+        timeout(RENEWAL_LIMIT, renewal).await.unwrap_or(Err(PolicyError::PoolExhausted))
     }
 
-    /// What the caller may read: rows of each extension that the caller sees.
+    /// What the caller may read: inserts a probe row per extension and selects them as the caller.
     ///
     /// # Errors
-    /// A policy raised an error, or the database did not answer.
-    pub(crate) async fn readable(&self, caller: &Caller, asks_presence: bool) -> Result<Readable, AskError> {
+    /// A policy raised an error, or the database did not respond.
+    pub(crate) async fn readable(
+        &self,
+        caller: &Caller,
+        includes_presence: bool,
+    ) -> Result<Readable, PolicyError> {
         let broadcast = basalt_core::random::uuid().to_string();
         let presence = basalt_core::random::uuid().to_string();
         let mut steps = vec![insert(&broadcast, &caller.topic, Extension::Broadcast)];
-        if asks_presence {
+        if includes_presence {
             steps.push(insert(&presence, &caller.topic, Extension::Presence));
         }
         let values = caller.settings();
@@ -205,11 +207,11 @@ impl Authorization {
         })
     }
 
-    /// Whether the caller may write rows of this extension.
+    /// Whether the caller may insert rows of this extension. A policy that raises an error denies it.
     ///
     /// # Errors
-    /// The database did not answer. A policy that raises an error refuses.
-    pub(crate) async fn may_write(&self, caller: &Caller, extension: Extension) -> Result<bool, AskError> {
+    /// The database did not respond.
+    pub(crate) async fn may_write(&self, caller: &Caller, extension: Extension) -> Result<bool, PolicyError> {
         let settings = caller.settings().map(|(name, value)| (name.into(), value.to_owned()));
         let id = basalt_core::random::uuid().to_string();
         let steps = vec![insert(&id, &caller.topic, extension)];
@@ -220,26 +222,32 @@ impl Authorization {
                 Ok(false)
             }
             Err(error) => match report("write", caller, &error) {
-                AskError::Refused => Ok(false),
-                other @ (AskError::Cancelled
-                | AskError::PoolExhausted
-                | AskError::MissingPartition
-                | AskError::Unreachable) => Err(other),
+                PolicyError::Refused => Ok(false),
+                other @ (PolicyError::Cancelled
+                | PolicyError::PoolExhausted
+                | PolicyError::MissingPartition
+                | PolicyError::Unreachable) => Err(other),
             },
         }
     }
 
-    /// Stored messages of a topic, the newest `limit`, oldest first: id, event, payload as JSON, payload as bytes.
+    /// Stored messages of a topic: the newest `limit`, newest first, as id, event, payload as JSON, payload
+    /// as bytes.
     ///
     /// # Errors
-    /// The database did not answer.
-    pub(crate) async fn stored(&self, topic: &str, since_ms: i64, limit: i64) -> Result<Vec<Row>, AskError> {
+    /// The database did not respond.
+    pub(crate) async fn stored(
+        &self,
+        topic: &str,
+        since_ms: i64,
+        limit: i64,
+    ) -> Result<Vec<Row>, PolicyError> {
         let settings = vec![("role".into(), "service_role".to_owned())];
         let params = vec![Param::from(topic), Param::from_display(since_ms), Param::from_display(limit)];
         let steps = vec![Statement { text: SELECT_STORED.into(), params }];
         let answers = self.rolled_back(Identity::SERVER, settings, steps).await.map_err(|error| {
-            tracing::warn!(%error, topic, "stored messages could not be read");
-            AskError::of(&error)
+            tracing::warn!(%error, topic, "could not read stored messages");
+            PolicyError::from_session(&error)
         })?;
         Ok(answers.into_iter().next().unwrap_or_default())
     }
@@ -265,10 +273,10 @@ impl Authorization {
     }
 }
 
-fn report(what: &'static str, caller: &Caller, error: &SessionError) -> AskError {
+fn report(what: &'static str, caller: &Caller, error: &SessionError) -> PolicyError {
     let (role, topic) = (caller.token.role(), &*caller.topic);
-    tracing::warn!(%error, role, topic, what, "RlsPolicyError: the policies of realtime.messages gave no answer");
-    AskError::of(error)
+    tracing::warn!(%error, role, topic, what, "RlsPolicyError: could not evaluate the policies of realtime.messages");
+    PolicyError::from_session(error)
 }
 
 const SET_EIGHT: &str = "select pg_catalog.set_config($1, $2, true), pg_catalog.set_config($3, $4, true), \

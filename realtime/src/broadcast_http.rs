@@ -21,8 +21,8 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::Realtime;
-use crate::authorization::{AskError, Caller, Extension};
-use crate::error::{json_answer, message};
+use crate::authorization::{Caller, Extension, PolicyError};
+use crate::error::{json_response, message};
 use crate::frames::{Content, Encoding, Fanout, broadcast_object};
 use crate::metrics;
 use crate::token::{Client, Token, TokenFault};
@@ -34,11 +34,11 @@ const X_RATE_LIMIT_REMAINING: HeaderName = HeaderName::from_static("x-rate-limit
 const APIKEY: HeaderName = HeaderName::from_static("apikey");
 /// Added to the payload limit, for the envelope around the payload.
 const PAYLOAD_ALLOWANCE: usize = 500;
-/// Messages of one batch.
-const MOST_MESSAGES: usize = 10_000;
+/// Most messages in one batch.
+const MAX_MESSAGES: usize = 10_000;
 
-/// A refusal, boxed: it is large beside what is not refused.
-type Answer<T> = Result<T, Box<Response>>;
+/// The error response is boxed because it is much larger than the success values.
+type HandlerResult<T> = Result<T, Box<Response>>;
 
 #[derive(Deserialize)]
 struct Batch<'a> {
@@ -46,8 +46,8 @@ struct Batch<'a> {
     messages: Option<Vec<HashMap<String, &'a RawValue>>>,
 }
 
-/// One message of a batch that can be sent.
-struct Ready {
+/// A validated message of a batch.
+struct ValidMessage {
     topic: String,
     is_private: bool,
     content: Content,
@@ -66,21 +66,26 @@ pub(crate) async fn batch(State(realtime): State<Arc<Realtime>>, request: Reques
     with_headers(&realtime, &parts, answer)
 }
 
-async fn send_batch(realtime: &Realtime, parts: &Parts, token: Token, body: &[u8]) -> Answer<Response> {
+async fn send_batch(
+    realtime: &Realtime,
+    parts: &Parts,
+    token: Token,
+    body: &[u8],
+) -> HandlerResult<Response> {
     let batch: Batch<'_> =
-        serde_json::from_slice(body).map_err(|_| bad_request("the body is no JSON of a batch"))?;
+        serde_json::from_slice(body).map_err(|_| bad_request("the body is not a JSON batch"))?;
     let messages = batch.messages.filter(|messages| !messages.is_empty());
     let messages = messages.ok_or_else(|| unprocessable(&json!({ "messages": ["can't be blank"] })))?;
     let too_many = "Too many messages to broadcast, please reduce the batch size";
     let (left, _limit) = realtime.limits.events.left();
-    let room = usize::try_from(left.saturating_mul(10)).unwrap_or(MOST_MESSAGES).min(MOST_MESSAGES);
+    let room = usize::try_from(left.saturating_mul(10)).unwrap_or(MAX_MESSAGES).min(MAX_MESSAGES);
     if messages.len() > room {
         return Err(Box::new(message(StatusCode::TOO_MANY_REQUESTS, too_many)));
     }
-    let most = realtime.config.max_payload_size + PAYLOAD_ALLOWANCE;
+    let max_bytes = realtime.config.max_payload_size + PAYLOAD_ALLOWANCE;
     let (mut ready, mut errors, mut is_refused) = (Vec::new(), Vec::new(), false);
-    for given in &messages {
-        match read_message(given, most) {
+    for raw_message in &messages {
+        match read_message(raw_message, max_bytes) {
             Ok(message) => {
                 ready.push(message);
                 errors.push(Value::Object(Map::new()));
@@ -98,7 +103,7 @@ async fn send_batch(realtime: &Realtime, parts: &Parts, token: Token, body: &[u8
     ready.sort_by_key(|message| message.is_private);
     let headers: Arc<str> = headers_json(&parts.headers).into();
     let mut allowed: HashMap<String, bool> = HashMap::new();
-    for Ready { topic, is_private, content } in ready {
+    for ValidMessage { topic, is_private, content } in ready {
         if is_private {
             let is_allowed = match allowed.get(&topic) {
                 Some(is_allowed) => *is_allowed,
@@ -129,22 +134,26 @@ async fn send_batch(realtime: &Realtime, parts: &Parts, token: Token, body: &[u8
     Ok(StatusCode::ACCEPTED.into_response())
 }
 
-/// What is wrong with a message, by field.
-type Faults = Map<String, Value>;
+/// Validation errors of a message, by field.
+type FieldErrors = Map<String, Value>;
 
-fn read_message(given: &HashMap<String, &RawValue>, most: usize) -> Result<Ready, Faults> {
-    let mut faults = Faults::new();
+fn read_message(
+    raw_message: &HashMap<String, &RawValue>,
+    max_bytes: usize,
+) -> Result<ValidMessage, FieldErrors> {
+    let mut errors = FieldErrors::new();
     let mut text = |name: &str, is_required: bool| {
-        let read = given.get(name).map(|raw| serde_json::from_str::<Value>(raw.get()).unwrap_or_default());
+        let read =
+            raw_message.get(name).map(|raw| serde_json::from_str::<Value>(raw.get()).unwrap_or_default());
         match read {
             Some(Value::String(text)) if !text.is_empty() => return Some(text),
             None | Some(Value::Null) | Some(Value::String(_)) => {
                 if is_required {
-                    faults.insert(name.to_owned(), json!(["can't be blank"]));
+                    errors.insert(name.to_owned(), json!(["can't be blank"]));
                 }
             }
             Some(_) => {
-                faults.insert(name.to_owned(), json!(["is invalid"]));
+                errors.insert(name.to_owned(), json!(["is invalid"]));
             }
         }
         None
@@ -156,38 +165,38 @@ fn read_message(given: &HashMap<String, &RawValue>, most: usize) -> Result<Ready
         match Uuid::try_parse(&id) {
             Ok(id) => meta = Some(format!("{{\"id\":\"{id}\"}}")),
             Err(_) => {
-                faults.insert("id".to_owned(), json!(["is invalid"]));
+                errors.insert("id".to_owned(), json!(["is invalid"]));
             }
         }
     }
-    let payload = given.get("payload").map(|raw| raw.get()).filter(|text| *text != "null");
+    let payload = raw_message.get("payload").map(|raw| raw.get()).filter(|text| *text != "null");
     match payload {
         None => {
-            faults.insert("payload".to_owned(), json!(["can't be blank"]));
+            errors.insert("payload".to_owned(), json!(["can't be blank"]));
         }
         Some(payload) if !payload.starts_with('{') => {
-            faults.insert("payload".to_owned(), json!(["is invalid"]));
+            errors.insert("payload".to_owned(), json!(["is invalid"]));
         }
-        Some(payload) if payload.len() > most => {
-            faults.insert("payload".to_owned(), json!(["Payload size exceeds tenant limit"]));
+        Some(payload) if payload.len() > max_bytes => {
+            errors.insert("payload".to_owned(), json!(["Payload size exceeds tenant limit"]));
         }
         Some(_) => {}
     }
-    let is_private = match given.get("private").map_or("false", |raw| raw.get()) {
+    let is_private = match raw_message.get("private").map_or("false", |raw| raw.get()) {
         "true" | "\"true\"" => true,
         "false" | "\"false\"" | "null" => false,
         _ => {
-            faults.insert("private".to_owned(), json!(["is invalid"]));
+            errors.insert("private".to_owned(), json!(["is invalid"]));
             false
         }
     };
     match (topic, event, payload) {
-        (Some(topic), Some(event), Some(payload)) if faults.is_empty() => {
+        (Some(topic), Some(event), Some(payload)) if errors.is_empty() => {
             let object = broadcast_object(&event, payload, meta.as_deref());
             let content = Content::Text { event: "broadcast", payload: Bytes::from(object) };
-            Ok(Ready { topic, is_private, content })
+            Ok(ValidMessage { topic, is_private, content })
         }
-        _ => Err(faults),
+        _ => Err(errors),
     }
 }
 
@@ -217,7 +226,7 @@ pub(crate) async fn one(
             let (topic, address) = (topic.as_str().into(), address(&parts));
             let caller = Caller { token, topic, headers, presence_key: "".into(), address };
             let may_write = realtime.authorization.may_write(&caller, Extension::Broadcast).await;
-            if !may_write.map_err(|error| not_asked(&error))? {
+            if !may_write.map_err(|error| policy_error_response(&error))? {
                 return Err(Box::new(message(StatusCode::FORBIDDEN, "Unauthorized")));
             }
         }
@@ -235,7 +244,7 @@ fn parameter<'a>(parts: &'a Parts, name: &str) -> Option<Cow<'a, str>> {
     let pairs = parts.uri.query().unwrap_or_default().split('&');
     pairs
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .rfind(|(given, _)| decoded(given) == name)
+        .rfind(|(key, _)| decoded(key) == name)
         .map(|(_, value)| decoded(value))
 }
 
@@ -243,28 +252,28 @@ fn address(parts: &Parts) -> Option<IpAddr> {
     parts.extensions.get::<ClientAddress>().map(|client| client.0)
 }
 
-fn encoding(parts: &Parts) -> Answer<Encoding> {
-    let Some(given) = parts.headers.get(CONTENT_TYPE) else { return Ok(Encoding::Json) };
-    let media = given.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+fn encoding(parts: &Parts) -> HandlerResult<Encoding> {
+    let Some(content_type) = parts.headers.get(CONTENT_TYPE) else { return Ok(Encoding::Json) };
+    let media = content_type.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
     if media.eq_ignore_ascii_case("application/json") {
         Ok(Encoding::Json)
     } else if media.eq_ignore_ascii_case("application/octet-stream") {
         Ok(Encoding::Binary)
     } else {
         let text = "Unsupported Media Type. Use application/json or application/octet-stream";
-        Err(Box::new(json_answer(StatusCode::UNSUPPORTED_MEDIA_TYPE, &json!({ "error": text }))))
+        Err(Box::new(json_response(StatusCode::UNSUPPORTED_MEDIA_TYPE, &json!({ "error": text }))))
     }
 }
 
-fn payload(encoding: Encoding, body: Bytes) -> Answer<Bytes> {
+fn payload(encoding: Encoding, body: Bytes) -> HandlerResult<Bytes> {
     if encoding == Encoding::Binary {
         return Ok(body);
     }
     if body.is_empty() {
         return Ok(Bytes::from_static(b"{}"));
     }
-    let raw: &RawValue = serde_json::from_slice(&body).map_err(|_| bad_request("the body is no JSON"))?;
-    // Upstream's framework wraps what is no object.
+    let raw: &RawValue = serde_json::from_slice(&body).map_err(|_| bad_request("the body is not JSON"))?;
+    // Upstream's framework wraps payloads that are not objects.
     if raw.get().starts_with('{') { Ok(body) } else { Ok(format!("{{\"_json\":{}}}", raw.get()).into()) }
 }
 
@@ -275,8 +284,8 @@ fn send(realtime: &Realtime, key: &TopicKey, content: &Content) {
     metrics::count_broadcasts("http", 1);
 }
 
-/// The rate is looked at first, then the token: `Authorization`, or the header `apikey`.
-fn authenticate(realtime: &Realtime, parts: &Parts) -> Answer<Token> {
+/// Checks the rate limit, then the token from `Authorization` or the header `apikey`.
+fn authenticate(realtime: &Realtime, parts: &Parts) -> HandlerResult<Token> {
     if !realtime.limits.events.has_room() {
         return Err(Box::new(message(StatusCode::TOO_MANY_REQUESTS, "Too many requests")));
     }
@@ -286,20 +295,20 @@ fn authenticate(realtime: &Realtime, parts: &Parts) -> Answer<Token> {
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
     });
     let token = bearer.or_else(|| header(APIKEY)).unwrap_or_default();
-    realtime.tokens.judge(token, Client::of(&parts.extensions)).map_err(|fault| {
+    realtime.tokens.verify(token, Client::from_extensions(&parts.extensions)).map_err(|fault| {
         let text =
             if fault == TokenFault::Secret { fault.handshake_text() } else { "Unauthorized".to_owned() };
         Box::new(message(StatusCode::UNAUTHORIZED, &text))
     })
 }
 
-fn not_asked(error: &AskError) -> Box<Response> {
+fn policy_error_response(error: &PolicyError) -> Box<Response> {
     let (status, text) = match error {
-        AskError::Refused => (StatusCode::UNPROCESSABLE_ENTITY, "RLS policy error"),
-        AskError::Cancelled => (StatusCode::UNPROCESSABLE_ENTITY, "Query canceled"),
-        AskError::MissingPartition => (StatusCode::UNPROCESSABLE_ENTITY, "Missing messages partition"),
-        AskError::Unreachable => (StatusCode::UNPROCESSABLE_ENTITY, "Tenant database unavailable"),
-        AskError::PoolExhausted => (StatusCode::TOO_MANY_REQUESTS, "Connection pool exhausted"),
+        PolicyError::Refused => (StatusCode::UNPROCESSABLE_ENTITY, "RLS policy error"),
+        PolicyError::Cancelled => (StatusCode::UNPROCESSABLE_ENTITY, "Query canceled"),
+        PolicyError::MissingPartition => (StatusCode::UNPROCESSABLE_ENTITY, "Missing messages partition"),
+        PolicyError::Unreachable => (StatusCode::UNPROCESSABLE_ENTITY, "Tenant database unavailable"),
+        PolicyError::PoolExhausted => (StatusCode::TOO_MANY_REQUESTS, "Connection pool exhausted"),
     };
     Box::new(message(status, text))
 }
@@ -309,7 +318,7 @@ fn bad_request(text: &str) -> Box<Response> {
 }
 
 fn unprocessable(errors: &Value) -> Box<Response> {
-    Box::new(json_answer(StatusCode::UNPROCESSABLE_ENTITY, &json!({ "errors": errors })))
+    Box::new(json_response(StatusCode::UNPROCESSABLE_ENTITY, &json!({ "errors": errors })))
 }
 
 /// Adds the rate headers (average, limit and remainder, in events per second), and the CORS header that

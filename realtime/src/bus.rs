@@ -11,16 +11,12 @@ use crate::topic_key::TopicKey;
 /// A message to other servers.
 #[derive(Debug)]
 pub(crate) enum Outbound<'a> {
-    /// A broadcast to a topic.
     Broadcast {
-        /// The topic.
         key: &'a TopicKey,
-        /// What is sent.
         content: &'a Content,
     },
     /// A channel of this server changed or removed its presence.
     Presence {
-        /// The topic.
         key: &'a TopicKey,
         /// Id of the channel.
         member: u64,

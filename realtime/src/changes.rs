@@ -19,7 +19,7 @@
 //! A slow policy or filter delays only its own subscribers. Every queue is bounded; a channel that exceeds a
 //! bound has missed changes, and its client rejoins.
 
-mod aside;
+mod batch;
 mod catalog;
 pub mod decoder;
 mod evaluate;
@@ -30,12 +30,14 @@ mod messages;
 mod order;
 mod payload;
 mod plan;
+mod planning;
 mod router;
+mod slow_evaluation;
+mod slow_lanes;
 mod snapshots;
 mod stream;
 mod subscribe;
 mod subscriptions;
-mod suspects;
 pub mod types;
 mod visibility;
 mod worker;
@@ -61,20 +63,22 @@ use router::{LastTransactions, Router};
 use snapshots::Snapshots;
 use stream::{Source, StreamState};
 use subscriptions::Registry;
-use visibility::Judge;
+use visibility::Evaluator;
 
 /// LISTEN channel on which the database reports changed definitions, privileges and publications.
 pub const CHANNEL: &str = "basalt_realtime";
 
 /// How long a join waits for the stream to start. Clients wait ten seconds for a reply.
 const START_LIMIT: Duration = Duration::from_secs(8);
-/// And for commits that have arrived and are not visible yet, because they wait for a standby.
-const SEEN_LIMIT: Duration = Duration::from_secs(5);
-/// For the checks of a join's bindings.
+/// How long a join waits for commits that were received but are not visible yet, because they wait for a
+/// standby.
+const VISIBLE_LIMIT: Duration = Duration::from_secs(5);
+/// Time limit for validating a join's bindings.
 const CHECK_LIMIT: Duration = Duration::from_secs(8);
-/// Part of `queue_bytes` that channels may hold until earlier changes are decided, and that may wait for suspects.
-const ASIDE_PART: usize = 4;
-/// How long a channel waits that wants to be told when messages of the database arrive (realtime.md 3.5).
+/// 1/N of `queue_bytes` is available for held changes and for batches in slow lanes.
+const HELD_FRACTION: usize = 4;
+/// How long a channel waits for the report that messages from the database can be received (realtime.md
+/// 3.5).
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
 /// Changes a binding subscribes to.
@@ -233,7 +237,7 @@ pub struct Dependencies {
 pub struct Changes {
     registry: Arc<Registry>,
     catalog: Arc<Catalog>,
-    judge: Arc<Judge>,
+    evaluator: Arc<Evaluator>,
     snapshots: Arc<Snapshots>,
     last: Arc<LastTransactions>,
     state: watch::Receiver<StreamState>,
@@ -263,8 +267,9 @@ impl Changes {
         let registry = Arc::new(Registry::default());
         let catalog = Arc::new(Catalog::new(system.clone()));
         let snapshots = Arc::new(Snapshots::new(sessions.clone()));
-        let judge = Arc::new(Judge::new(sessions, checks));
-        let aside = ChangeMemory::new(queue_bytes / ASIDE_PART, "basalt_realtime_change_bytes_aside");
+        let evaluator = Arc::new(Evaluator::new(sessions, checks));
+        let slow_memory =
+            ChangeMemory::new(queue_bytes / HELD_FRACTION, "basalt_realtime_change_bytes_aside");
         let last = Arc::new(LastTransactions::default());
         let (sender, state) = watch::channel(StreamState::Starting);
         let mut router = Router::new(router::Parts {
@@ -272,9 +277,9 @@ impl Changes {
                 registry: Arc::clone(&registry),
                 catalog: Arc::clone(&catalog),
                 snapshots: Arc::clone(&snapshots),
-                judge: Arc::clone(&judge),
-                sequencer: Arc::new(Sequencer::new(Arc::clone(&aside))),
-                aside,
+                evaluator: Arc::clone(&evaluator),
+                sequencer: Arc::new(Sequencer::new(Arc::clone(&slow_memory))),
+                slow_memory,
                 tracker: tracker.clone(),
                 shutdown: shutdown.clone(),
             },
@@ -285,9 +290,11 @@ impl Changes {
         let source = Source { database: admin, pool: system };
         let streaming = async move { stream::run(&source, &mut router, &sender).await };
         tracker.spawn(shutdown.clone().run_until_cancelled_owned(streaming));
-        let kept = Arc::clone(&catalog);
-        tracker.spawn(shutdown.run_until_cancelled_owned(async move { kept.keep(events.subscribe()).await }));
-        Self { registry, catalog, judge, snapshots, last, state }
+        let watched = Arc::clone(&catalog);
+        tracker.spawn(shutdown.run_until_cancelled_owned(async move {
+            watched.invalidate_on_events(events.subscribe()).await
+        }));
+        Self { registry, catalog, evaluator, snapshots, last, state }
     }
 
     /// Validates the bindings as the caller's role, then registers all or none. Changes committed after this
@@ -297,18 +304,18 @@ impl Changes {
     /// A binding is invalid, or the stream did not start in time.
     pub async fn subscribe(
         &self,
-        who: Subscriber,
+        subscriber: Subscriber,
         bindings: Vec<Binding>,
     ) -> Result<Subscription, SubscribeError> {
         self.wait_for_stream().await?;
-        let check = subscribe::check(&self.catalog, &self.judge, &who.claims, &bindings);
+        let check = subscribe::check(&self.catalog, &self.evaluator, &subscriber.claims, &bindings);
         let checked = match tokio::time::timeout(CHECK_LIMIT, check).await {
             Ok(checked) => checked?,
             Err(_elapsed) => return Err(subscribe::unavailable(SessionError::Deadline)),
         };
         let before = self.snapshots.take().await.map_err(subscribe::unavailable)?;
-        // A gap from now on reaches this subscriber.
-        let entry = self.registry.add(&who, checked, before);
+        // From here on a gap reaches this subscriber.
+        let entry = self.registry.add(&subscriber, checked, before);
         let subscription = Subscription { entry, registry: Arc::clone(&self.registry) };
         // Changes received before registration are not delivered, so the client must be able to read them:
         // wait until they are visible.
@@ -318,7 +325,7 @@ impl Changes {
             }
             Ok::<(), SessionError>(())
         };
-        match tokio::time::timeout(SEEN_LIMIT, seen).await {
+        match tokio::time::timeout(VISIBLE_LIMIT, seen).await {
             Ok(seen) => seen.map_err(subscribe::unavailable)?,
             Err(_elapsed) => return Err(subscribe::unavailable(SessionError::Deadline)),
         }

@@ -20,7 +20,7 @@ pub(crate) fn render(fault: Fault) -> Response {
         Fault::BadRequest(message) => (StatusCode::BAD_REQUEST, message),
         Fault::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable".to_owned()),
     };
-    let mut response = json_answer(status, &json!({ "error": text }));
+    let mut response = json_response(status, &json!({ "error": text }));
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
     }
@@ -29,21 +29,20 @@ pub(crate) fn render(fault: Fault) -> Response {
 
 /// 401: the handshake has no valid token.
 pub(crate) fn unauthorized(text: &str) -> Response {
-    json_answer(StatusCode::UNAUTHORIZED, &json!({ "error": text }))
+    json_response(StatusCode::UNAUTHORIZED, &json!({ "error": text }))
 }
 
 /// 429: the handshake exceeds a limit.
 pub(crate) fn too_many(text: &str) -> Response {
-    json_answer(StatusCode::TOO_MANY_REQUESTS, &json!({ "error": text }))
+    json_response(StatusCode::TOO_MANY_REQUESTS, &json!({ "error": text }))
 }
 
 /// A response with `message`, as the HTTP routes send it.
 pub(crate) fn message(status: StatusCode, text: &str) -> Response {
-    json_answer(status, &json!({ "message": text }))
+    json_response(status, &json!({ "message": text }))
 }
 
-/// Any answer.
-pub(crate) fn json_answer(status: StatusCode, body: &Value) -> Response {
+pub(crate) fn json_response(status: StatusCode, body: &Value) -> Response {
     let headers = [(header::CONTENT_TYPE, "application/json; charset=utf-8")];
     (status, headers, body.to_string()).into_response()
 }
@@ -53,7 +52,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_unknown_route_is_json_with_a_charset() {
+    async fn unknown_route_returns_json_with_charset() {
         let response = render(Fault::NotFound);
         assert_eq!(response.status(), 404);
         assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json; charset=utf-8");
@@ -62,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_server_says_when_to_come_back() {
+    fn overload_returns_retry_after() {
         let response = render(Fault::Overloaded);
         assert_eq!(
             (response.status().as_u16(), &response.headers()[header::RETRY_AFTER]),

@@ -83,7 +83,6 @@ pub(crate) fn text(
 /// Encoding of a broadcast's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Encoding {
-    /// Bytes.
     Binary,
     /// Validated JSON.
     Json,
@@ -92,22 +91,14 @@ pub(crate) enum Encoding {
 /// Content of a fan-out.
 #[derive(Debug, Clone)]
 pub(crate) enum Content {
-    /// A text frame; the payload is a JSON object.
-    Text {
-        /// Phoenix event.
-        event: &'static str,
-        /// Payload of it.
-        payload: Bytes,
-    },
-    /// A broadcast whose payload is framed apart from its event: kind 4.
+    /// A text frame whose payload is a JSON object.
+    Text { event: &'static str, payload: Bytes },
+    /// A broadcast whose payload is framed separately from its event: kind 4.
     User {
         /// The user's event name.
         event: Box<str>,
-        /// How to read the payload.
         encoding: Encoding,
-        /// Metadata, a JSON object.
         meta: Option<Box<str>>,
-        /// The user's payload.
         payload: Bytes,
     },
 }
@@ -218,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_matched_as_upstream_does() {
+    fn parses_versions_like_upstream() {
         for (vsn, version) in [
             ("1.0.0", Some(Version::V1)),
             ("2.0.0", Some(Version::V2)),
@@ -235,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn text_frames_of_both_serializers() {
+    fn encodes_text_frames_for_both_serializers() {
         let frame =
             |version| text(version, Some("\"1\""), Some("\"4\""), "\"realtime:a\"", "phx_reply", "{}");
         assert_eq!(frame(Version::V2).to_text().unwrap(), r#"["1","4","realtime:a","phx_reply",{}]"#);
@@ -244,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_users_broadcast_is_kind_four_and_json_for_old_sockets() {
+    fn user_broadcast_is_kind_4_in_v2_and_json_in_v1() {
         let content = Content::User {
             event: "x".into(),
             encoding: Encoding::Json,
@@ -260,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_frame_holds_become_text_and_bytes_are_dropped() {
+    fn long_names_fall_back_to_text_or_drop_bytes() {
         let topic = format!("realtime:{}", "é".repeat(150));
         let content = |encoding| Content::User {
             event: "x".into(),

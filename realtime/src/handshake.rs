@@ -29,8 +29,8 @@ pub(crate) async fn handle(State(realtime): State<Arc<Realtime>>, mut request: R
     let Some(accept) = accept_key(request.method(), request.headers()) else {
         return StatusCode::BAD_REQUEST.into_response();
     };
-    let client = Client::of(request.extensions());
-    let token = match judge(&realtime, query, request.headers(), client) {
+    let client = Client::from_extensions(request.extensions());
+    let token = match authenticate(&realtime, query, request.headers(), client) {
         Ok(token) => token,
         Err(refusal) => return *refusal,
     };
@@ -46,7 +46,7 @@ pub(crate) async fn handle(State(realtime): State<Arc<Realtime>>, mut request: R
     tracker.spawn(async move {
         match upgrade.await {
             Ok(upgraded) => Box::pin(socket::run(realtime, upgraded, peer)).await,
-            Err(error) => tracing::debug!(%error, "a connection was not upgraded"),
+            Err(error) => tracing::debug!(%error, "WebSocket upgrade failed"),
         }
     });
     let headers = [
@@ -57,7 +57,7 @@ pub(crate) async fn handle(State(realtime): State<Arc<Realtime>>, mut request: R
     (StatusCode::SWITCHING_PROTOCOLS, headers).into_response()
 }
 
-fn judge(
+fn authenticate(
     realtime: &Realtime,
     query: &str,
     headers: &HeaderMap,
@@ -68,7 +68,7 @@ fn judge(
     let Some(key) = key else { return Err(Box::new(error::unauthorized("API key is missing"))) };
     let token = realtime
         .tokens
-        .judge(&key, client)
+        .verify(&key, client)
         .map_err(|fault| Box::new(error::unauthorized(&fault.handshake_text())))?;
     if !realtime.limits.has_room_for_user() {
         return Err(Box::new(error::too_many("Too many connected users")));
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_asks_for_a_websocket() {
+    fn accepts_only_complete_websocket_handshakes() {
         let headers = |pairs: &[(HeaderName, &'static str)]| -> HeaderMap {
             pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
         };
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_keeps_headers_of_its_own_kind_without_the_key() {
+    fn keeps_x_headers_except_the_api_key() {
         let mut headers = HeaderMap::new();
         for (name, value) in
             [("x-api-key", "secret"), ("x-tenant", "a"), ("authorization", "secret"), ("origin", "b")]
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_the_first_one_unless_it_is_named() {
+    fn version_defaults_to_v1() {
         assert_eq!(version("apikey=a"), Some(Version::V1));
         assert_eq!(version("apikey=a&vsn=2.0.0"), Some(Version::V2));
         assert_eq!(version("vsn=9.0.0"), None);

@@ -128,7 +128,7 @@ impl Member {
         }
         self.phase.store(OPEN, Ordering::SeqCst);
         drop(held);
-        self.tell_missed()
+        self.report_missed()
     }
 
     fn was_replayed(&self, id: Option<Uuid>) -> bool {
@@ -164,8 +164,8 @@ impl Member {
         self.has_traffic.swap(false, Ordering::Relaxed)
     }
 
-    /// Has its client join again if row changes were dropped; returns whether they were.
-    fn tell_missed(&self) -> bool {
+    /// Makes the client rejoin if row changes were dropped. Returns whether they were.
+    fn report_missed(&self) -> bool {
         let has_missed = self.has_missed.swap(false, Ordering::SeqCst);
         if has_missed {
             self.gap();
@@ -215,7 +215,7 @@ impl Member {
         if self.phase.load(Ordering::SeqCst) == MUTED {
             self.has_missed.store(true, Ordering::SeqCst);
             if self.phase.load(Ordering::SeqCst) != MUTED {
-                let _has_missed = self.tell_missed();
+                let _has_missed = self.report_missed();
             }
             return;
         }
@@ -395,8 +395,8 @@ impl Hub {
         self.shared.private_channels.load(Ordering::Relaxed)
     }
 
-    /// Removes the topic if nothing is left of it.
-    fn tidy(&self, key: &TopicKey) {
+    /// Removes the topic if it has neither channels nor presences.
+    fn remove_if_empty(&self, key: &TopicKey) {
         let mut shard = self.shard(key);
         // Takes the locks one after the other: a holder of the presence lock may wait for the members lock.
         let is_empty = shard.get(key).is_some_and(|topic| {
@@ -437,18 +437,18 @@ impl Hub {
         let mut shard = self.shard(key);
         let topic = match change {
             Change::Gone => shard.get(key).cloned(),
-            Change::Is(_) => Some(Arc::clone(
+            Change::Set(_) => Some(Arc::clone(
                 shard.entry(key.clone()).or_insert_with(|| Arc::new(Topic::new(key.clone()))),
             )),
         };
         let Some(topic) = topic else { return };
         self.change_presence(&topic, owner, change);
         drop(shard);
-        self.tidy(key);
+        self.remove_if_empty(key);
     }
 
-    /// Everybody of another server is gone, except those whose metas have one of these refs.
-    pub(crate) fn forget_node(&self, node: u64, kept: &dyn Fn(&TopicKey, Owner) -> bool) {
+    /// Removes all presences of another server, except those for which `kept` returns true.
+    pub(crate) fn remove_node(&self, node: u64, kept: &dyn Fn(&TopicKey, Owner) -> bool) {
         for shard in &self.shared.shards {
             let topics: Vec<Arc<Topic>> = shard.lock().values().cloned().collect();
             for topic in topics {
@@ -461,19 +461,19 @@ impl Hub {
                     }
                 }
                 if is_changed {
-                    self.tidy(&topic.key);
+                    self.remove_if_empty(&topic.key);
                 }
             }
         }
     }
 
-    /// Calls `tell` with everybody who is present through this server.
-    pub(crate) fn each_own_presence(&self, mut tell: impl FnMut(&TopicKey, u64, &Meta)) {
+    /// Calls `visit` with every presence of this server's channels.
+    pub(crate) fn each_own_presence(&self, mut visit: impl FnMut(&TopicKey, u64, &Meta)) {
         for shard in &self.shared.shards {
             let topics: Vec<Arc<Topic>> = shard.lock().values().cloned().collect();
             for topic in topics {
                 for (member, meta) in topic.presence().own() {
-                    tell(&topic.key, member, &meta);
+                    visit(&topic.key, member, &meta);
                 }
             }
         }
@@ -507,7 +507,6 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// The topic.
     pub(crate) fn key(&self) -> TopicKey {
         self.topic.key.clone()
     }
@@ -533,7 +532,7 @@ impl Registration {
         let meta = {
             let presence = self.topic.presence();
             let Some(meta) = presence.next_meta(owner, key, payload) else { return Ok(()) };
-            if !presence.has_room(owner, &meta) || others + meta.size() > presence::MOST_BYTES {
+            if !presence.has_room(owner, &meta) || others + meta.size() > presence::MAX_BYTES {
                 return Err(PresenceFull);
             }
             meta
@@ -546,8 +545,9 @@ impl Registration {
         }
         let old = std::mem::replace(&mut self.presence_bytes, meta.size());
         show_presence_bytes(all.fetch_sub(old, Ordering::Relaxed) - old);
-        // In this order: what has a number is part of what the bus tells of everything.
-        self.hub.change_presence(&self.topic, owner, Change::Is(meta.clone()));
+        // The local state first: a change with a sequence number must be contained in the snapshots sent
+        // over the bus.
+        self.hub.change_presence(&self.topic, owner, Change::Set(meta.clone()));
         let bus = &self.hub.shared.bus;
         bus.send(Outbound::Presence { key: &self.topic.key, member: self.member.id, meta: Some(&meta) });
         Ok(())
@@ -580,7 +580,7 @@ impl Drop for Registration {
             self.hub.shared.private_channels.fetch_sub(1, Ordering::Relaxed);
         }
         if is_last {
-            self.hub.tidy(&self.topic.key);
+            self.hub.remove_if_empty(&self.topic.key);
         }
     }
 }
@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_replayed_does_not_come_again_however_late() {
+    fn replayed_messages_are_not_delivered_again() {
         let (queue, member) = member();
         let (stored, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
         member.deliver(Some(stored), Message::text("stored"));
@@ -618,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_a_lapsed_channel_wait_for_the_renewal() {
+    fn frames_wait_for_the_lease_renewal() {
         let (queue, member) = member();
         let _has_missed = member.open(Box::default());
         member.deliver(None, Message::text("before"));
@@ -626,7 +626,7 @@ mod tests {
         member.lapse();
         member.deliver(None, Message::text("first"));
         member.deliver(None, Message::text("second"));
-        assert_eq!(frames(&queue), ["before", "renewal"], "asked for once");
+        assert_eq!(frames(&queue), ["before", "renewal"], "requested once");
         let _has_missed = member.open(Box::default());
         assert_eq!(frames(&queue), ["first", "second"]);
 
@@ -640,14 +640,14 @@ mod tests {
     }
 
     #[test]
-    fn a_row_change_that_was_dropped_while_muted_is_a_gap_once() {
+    fn change_dropped_while_muted_is_reported_once() {
         let (queue, member) = member();
         let _has_missed = member.open(Box::default());
         member.mute();
         member.deliver(None, Message::text("a broadcast"));
         member.hold();
         let _has_missed = member.open(Box::default());
-        assert_eq!(frames(&queue), Vec::<String>::new(), "no promise was broken");
+        assert_eq!(frames(&queue), Vec::<String>::new(), "no row change was dropped");
         member.mute();
         member.deliver_change("{}");
         member.hold();

@@ -112,7 +112,7 @@ pub(crate) struct Realtime {
 pub fn service(config: RealtimeConfig, dependencies: Dependencies) -> Service {
     let Dependencies { sessions, admin, system, events, keys, clock, project, tracker, shutdown } =
         dependencies;
-    metrics::begin(config.max_concurrent_users);
+    metrics::register(config.max_concurrent_users);
     tracker.spawn(partitions::keep(admin.clone(), shutdown.clone()));
     let hub = hub(&config, project, &tracker, shutdown.clone());
     let changes = Changes::start(changes::Dependencies {
@@ -177,7 +177,7 @@ async fn not_found() -> Response {
 }
 
 async fn ping() -> Response {
-    error::json_answer(StatusCode::OK, &json!({ "message": "Success" }))
+    error::json_response(StatusCode::OK, &json!({ "message": "Success" }))
 }
 
 /// Number of open sockets.
@@ -185,25 +185,25 @@ async fn ping() -> Response {
 pub(crate) struct Sockets(Arc<AtomicU32>);
 
 impl Sockets {
-    /// One more, until the result is dropped.
-    pub(crate) fn enter(&self) -> SocketCount {
+    /// Counts a socket until the guard is dropped.
+    pub(crate) fn enter(&self) -> SocketGuard {
         self.0.fetch_add(1, Ordering::Relaxed);
-        SocketCount(Arc::clone(&self.0))
+        SocketGuard(Arc::clone(&self.0))
     }
 }
 
 /// Keeps one socket counted.
 #[derive(Debug)]
-pub(crate) struct SocketCount(Arc<AtomicU32>);
+pub(crate) struct SocketGuard(Arc<AtomicU32>);
 
-impl SocketCount {
-    /// How many others there are.
+impl SocketGuard {
+    /// Number of other open sockets.
     pub(crate) fn others(&self) -> u32 {
         self.0.load(Ordering::Relaxed).saturating_sub(1)
     }
 }
 
-impl Drop for SocketCount {
+impl Drop for SocketGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -62,14 +62,14 @@ impl Rate {
         self.with(|bucket| ((bucket.room / WINDOW) as u64, per_second as u64))
     }
 
-    fn with<T>(&self, ask: impl FnOnce(&mut Bucket) -> T) -> T {
+    fn with<T>(&self, f: impl FnOnce(&mut Bucket) -> T) -> T {
         let per_second = self.per_second;
         let mut bucket = self.bucket.lock();
         let now = Instant::now();
         let gained = now.duration_since(bucket.filled_at).as_secs_f64() * per_second;
         bucket.room = (bucket.room + gained).min(per_second * WINDOW);
         bucket.filled_at = now;
-        ask(&mut bucket)
+        f(&mut bucket)
     }
 }
 
@@ -99,20 +99,20 @@ impl Limits {
         self.users.load(Ordering::Relaxed) < self.max_users
     }
 
-    /// A place among the sockets that have joined a channel.
-    pub(crate) fn enter(&self) -> Option<User> {
+    /// Counts a socket that joins its first channel; `None` at the limit.
+    pub(crate) fn enter(&self) -> Option<UserSlot> {
         let entered = self.users.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |users| {
             (users < self.max_users).then_some(users + 1)
         });
-        entered.ok().map(|_| User(Arc::clone(&self.users)))
+        entered.ok().map(|_| UserSlot(Arc::clone(&self.users)))
     }
 }
 
 /// Counts a socket with channels until it is dropped.
 #[derive(Debug)]
-pub(crate) struct User(Arc<AtomicUsize>);
+pub(crate) struct UserSlot(Arc<AtomicUsize>);
 
-impl Drop for User {
+impl Drop for UserSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -125,27 +125,27 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_passes_and_then_the_rate_holds() {
+    async fn allows_a_burst_then_enforces_the_rate() {
         let rate = Rate::new(Some(10));
-        assert!((0..100).all(|_| rate.take(1)), "ten seconds' worth");
+        assert!((0..100).all(|_| rate.take(1)), "a burst of ten seconds");
         assert!(!rate.has_room() && !rate.take(1));
         tokio::time::advance(Duration::from_millis(250)).await;
         assert!(rate.take(1) && rate.take(1) && !rate.take(1));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_delivered_counts_too() {
+    async fn deliveries_count_against_the_rate() {
         let rate = Rate::new(Some(10));
-        assert!(rate.take(150) && !rate.take(1), "the one that passes the limit passes");
+        assert!(rate.take(150) && !rate.take(1), "the event that exceeds the limit is still allowed");
         tokio::time::advance(Duration::from_secs(5)).await;
-        assert!(!rate.take(1), "fifty are still owed");
+        assert!(!rate.take(1), "still 50 events in debt");
         tokio::time::advance(Duration::from_millis(200)).await;
         assert!(rate.take(1));
         assert_eq!(rate.left(), (0, 10));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_limit_counts_and_refuses_nothing() {
+    async fn no_limit_counts_but_rejects_nothing() {
         let rate = Rate::new(None);
         assert!((0..10_000).all(|_| rate.take(1000)));
         let (left, limit) = rate.left();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_given_back() {
+    fn dropping_a_user_frees_its_slot() {
         let limits = Limits::new(&RealtimeConfig { max_concurrent_users: 1, ..RealtimeConfig::default() });
         let first = limits.enter();
         assert!(first.is_some() && limits.enter().is_none() && !limits.has_room_for_user());

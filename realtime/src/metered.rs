@@ -13,8 +13,8 @@ use crate::metrics;
 
 /// Budget of all sockets for incomplete messages, in bytes.
 pub(crate) const RECEIVING_BYTES: usize = 256 * 1024 * 1024;
-/// What each may have beside that: most messages, and what the read buffer holds anyway.
-const FREE: usize = 64 * 1024;
+/// Bytes each socket may use without counting: covers most messages and what the read buffer holds anyway.
+const UNCOUNTED_BYTES: usize = 64 * 1024;
 
 /// Bytes of incomplete messages, summed over all sockets.
 #[derive(Clone, Debug, Default)]
@@ -39,10 +39,10 @@ impl<S> Metered<S> {
     /// Resets the count: a message is complete.
     pub(crate) fn message_done(&mut self) {
         self.read = 0;
-        self.give_back();
+        self.release();
     }
 
-    fn give_back(&mut self) {
+    fn release(&mut self) {
         if self.counted > 0 {
             self.all.0.fetch_sub(self.counted, Ordering::Relaxed);
             metrics::receiving_bytes().decrement(as_gauge(self.counted));
@@ -52,7 +52,7 @@ impl<S> Metered<S> {
 
     fn count(&mut self, length: usize) -> io::Result<()> {
         self.read = self.read.saturating_add(length);
-        let more = self.read.saturating_sub(FREE).saturating_sub(self.counted);
+        let more = self.read.saturating_sub(UNCOUNTED_BYTES).saturating_sub(self.counted);
         if more == 0 {
             return Ok(());
         }
@@ -60,7 +60,10 @@ impl<S> Metered<S> {
         self.counted += more;
         metrics::receiving_bytes().increment(as_gauge(more));
         if before + more > RECEIVING_BYTES {
-            return Err(io::Error::new(io::ErrorKind::OutOfMemory, "too many long messages are under way"));
+            return Err(io::Error::new(
+                io::ErrorKind::OutOfMemory,
+                "budget for incomplete messages exhausted",
+            ));
         }
         Ok(())
     }
@@ -73,7 +76,7 @@ const fn as_gauge(bytes: usize) -> f64 {
 
 impl<S> Drop for Metered<S> {
     fn drop(&mut self) {
-        self.give_back();
+        self.release();
     }
 }
 
@@ -110,20 +113,20 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn long_messages_share_a_bound_and_give_it_back() {
+    async fn long_messages_share_the_budget_and_release_it() {
         let all = Receiving::default();
         all.0.store(RECEIVING_BYTES - 1000, Ordering::Relaxed);
-        let message = vec![0; FREE + 1000];
-        let mut scratch = vec![0; FREE * 2];
+        let message = vec![0; UNCOUNTED_BYTES + 1000];
+        let mut scratch = vec![0; UNCOUNTED_BYTES * 2];
         let mut first = Metered::new(&message[..], all.clone());
-        assert_eq!(first.read(&mut scratch).await.unwrap(), FREE + 1000);
+        assert_eq!(first.read(&mut scratch).await.unwrap(), UNCOUNTED_BYTES + 1000);
         let mut second = Metered::new(&message[..], all.clone());
         assert!(second.read(&mut scratch).await.is_err());
         drop(second);
         first.message_done();
         assert_eq!(all.0.load(Ordering::Relaxed), RECEIVING_BYTES - 1000);
-        let mut third = Metered::new(&message[..FREE], all.clone());
-        assert_eq!(third.read(&mut scratch).await.unwrap(), FREE);
-        assert_eq!(all.0.load(Ordering::Relaxed), RECEIVING_BYTES - 1000, "short ones do not count");
+        let mut third = Metered::new(&message[..UNCOUNTED_BYTES], all.clone());
+        assert_eq!(third.read(&mut scratch).await.unwrap(), UNCOUNTED_BYTES);
+        assert_eq!(all.0.load(Ordering::Relaxed), RECEIVING_BYTES - 1000, "short messages do not count");
     }
 }

@@ -45,8 +45,8 @@ pub(crate) fn count_closed(reason: &'static str) {
     metrics::counter!("basalt_realtime_sockets_closed_total", "reason" => reason).increment(1);
 }
 
-/// Shows from the start what else would appear when it first happens, and the limits.
-pub(crate) fn begin(max_users: usize) {
+/// Registers the metrics at zero, so that they are exported before their first event, and sets the limits.
+pub(crate) fn register(max_users: usize) {
     for gauge in [
         sockets(),
         channels(),
@@ -71,13 +71,13 @@ pub(crate) fn begin(max_users: usize) {
 
 /// Increments a gauge and decrements it on drop.
 #[derive(Debug)]
-pub(crate) struct Counted(&'static OnceGauge);
+pub(crate) struct Counted(&'static GaugeHandle);
 
-/// Names a gauge of this module.
-pub(crate) type OnceGauge = fn() -> &'static Gauge;
+/// Accessor of a gauge in this module.
+pub(crate) type GaugeHandle = fn() -> &'static Gauge;
 
 impl Counted {
-    pub(crate) fn one(gauge: &'static OnceGauge) -> Self {
+    pub(crate) fn one(gauge: &'static GaugeHandle) -> Self {
         gauge().increment(1.0);
         Self(gauge)
     }

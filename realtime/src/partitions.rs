@@ -22,7 +22,7 @@ pub async fn keep(admin: Database, stop: CancellationToken) {
             Err(error) => {
                 tracing::debug!(
                     ?error,
-                    "the partitions of realtime.messages were not maintained; trying again in a minute"
+                    "could not maintain the partitions of realtime.messages; retrying in a minute"
                 );
                 RETRY
             }

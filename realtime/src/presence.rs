@@ -1,6 +1,6 @@
-//! Who is present in a topic (realtime.md 3.11): the metas of this server's channels and of those of the others, and the
-//! diffs that channels are sent. A few diffs leave at once; after those, changes within [`PAUSE`] are merged into one, because
-//! each of many who come together would otherwise cost a frame for every other.
+//! Presence of a topic (realtime.md 3.11): the metas of this server's and other servers' channels, and the
+//! diffs sent to channels. A few diffs are sent immediately; after that, changes within [`DIFF_INTERVAL`] are merged
+//! into one diff. Otherwise N clients joining together would cost N² frames.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use tokio::time::Instant;
 use crate::frames::json_text;
 use crate::metrics;
 
-/// Least time between two diffs of a topic while there are many.
-const PAUSE: Duration = Duration::from_millis(50);
-/// Diffs of a topic that leave at once after a pause.
+/// Minimum time between two diffs of a topic once its burst is used up.
+const DIFF_INTERVAL: Duration = Duration::from_millis(50);
+/// Diffs of a topic sent immediately after a pause.
 const BURST: u32 = 4;
 
-/// What presences of one topic may take, and those of one socket: many more than a client can show, and room for two of the
-/// largest.
-pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
-/// What a presence takes beside its texts.
+/// Memory limit for the presences of one topic, and for those of one socket: far more than a client can
+/// display, and enough for two presences of the maximum size.
+pub(crate) const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// Estimated size of a presence without its strings.
 const OVERHEAD: usize = 256;
 
 /// Node id of this server's own channels.
@@ -36,7 +36,6 @@ pub(crate) struct Owner {
 /// Presence data of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
-    /// Presence key.
     pub(crate) key: Arc<str>,
     pub(crate) phx_ref: Arc<str>,
     /// The tracked object, as received.
@@ -72,9 +71,9 @@ impl Meta {
 /// A change of an owner's meta.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    /// It is this from now on.
-    Is(Meta),
-    /// There is none.
+    /// The owner's meta was added or replaced.
+    Set(Meta),
+    /// The owner's meta was removed.
     Gone,
 }
 
@@ -89,7 +88,6 @@ pub(crate) enum Flush {
     Scheduled,
 }
 
-/// The presence of one topic.
 #[derive(Debug, Default)]
 pub(crate) struct TopicPresence {
     metas: HashMap<Owner, Meta>,
@@ -124,12 +122,12 @@ impl TopicPresence {
     /// Whether `meta` fits when it replaces the owner's previous one.
     pub(crate) fn has_room(&self, owner: Owner, meta: &Meta) -> bool {
         let old = self.metas.get(&owner).map_or(0, Meta::size);
-        self.bytes - old + meta.size() <= MOST_BYTES
+        self.bytes - old + meta.size() <= MAX_BYTES
     }
 
     pub(crate) fn apply(&mut self, owner: Owner, change: Change) {
         let old = match change {
-            Change::Is(meta) => {
+            Change::Set(meta) => {
                 if self.metas.get(&owner) == Some(&meta) {
                     return;
                 }
@@ -158,8 +156,8 @@ impl TopicPresence {
         if self.is_scheduled {
             return Flush::Scheduled;
         }
-        let since = self.flushed_at.map_or(PAUSE, |at| at.elapsed());
-        if since >= PAUSE {
+        let since = self.flushed_at.map_or(DIFF_INTERVAL, |at| at.elapsed());
+        if since >= DIFF_INTERVAL {
             self.burst = 0;
         }
         self.burst = self.burst.saturating_add(1);
@@ -167,7 +165,7 @@ impl TopicPresence {
             return Flush::Now;
         }
         self.is_scheduled = true;
-        Flush::After(PAUSE.saturating_sub(since))
+        Flush::After(DIFF_INTERVAL.saturating_sub(since))
     }
 
     /// Takes the next diff; `None` if nothing changed.
@@ -188,12 +186,12 @@ impl TopicPresence {
         if let Some(state) = &self.state {
             return Arc::clone(state);
         }
-        let told = self
+        let announced = self
             .metas
             .iter()
             .filter(|(owner, meta)| !self.joins.contains_key(&(**owner, Arc::clone(&meta.phx_ref))))
             .map(|(_, meta)| meta);
-        let state: Arc<str> = grouped(told.chain(self.leaves.values())).into();
+        let state: Arc<str> = grouped(announced.chain(self.leaves.values())).into();
         self.state = Some(Arc::clone(&state));
         state
     }
@@ -262,7 +260,7 @@ mod tests {
     fn track(presence: &mut TopicPresence, owner: Owner, key: &str, payload: &str) -> Option<String> {
         let meta = presence.next_meta(owner, key, payload)?;
         let phx_ref = meta.phx_ref.to_string();
-        presence.apply(owner, Change::Is(meta));
+        presence.apply(owner, Change::Set(meta));
         Some(phx_ref)
     }
 
@@ -275,14 +273,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn coming_changing_and_going() {
+    async fn diffs_report_join_update_and_leave() {
         let mut presence = TopicPresence::default();
         let first = track(&mut presence, ANN, "ann", r#"{"n":1}"#).unwrap();
-        assert_eq!(state(&mut presence), json!({}), "not told of yet");
+        assert_eq!(state(&mut presence), json!({}), "no diff was sent yet");
         let metas = json!({ "ann": { "metas": [{ "n": 1, "phx_ref": first }] } });
         assert_eq!(diff(&mut presence), json!({ "joins": metas, "leaves": {} }));
         assert_eq!(state(&mut presence), metas);
-        assert_eq!(track(&mut presence, ANN, "ann", r#"{"n":1}"#), None, "the same again");
+        assert_eq!(track(&mut presence, ANN, "ann", r#"{"n":1}"#), None, "unchanged");
         let second = track(&mut presence, ANN, "ann", r#"{"n":2}"#).unwrap();
         let changed = json!({ "ann": { "metas": [{ "n": 2, "phx_ref": second, "phx_ref_prev": first }] } });
         assert_eq!(diff(&mut presence), json!({ "joins": changed, "leaves": metas }));
@@ -293,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_and_goes_between_two_diffs_is_not_told_of() {
+    async fn diff_omits_joins_already_undone() {
         let mut presence = TopicPresence::default();
         track(&mut presence, ANN, "ann", "{}");
         presence.apply(ANN, Change::Gone);
@@ -302,14 +300,14 @@ mod tests {
         presence.take_diff();
         track(&mut presence, ANN, "ann", r#"{"n":1}"#);
         let new = track(&mut presence, ANN, "ann", r#"{"n":2}"#).unwrap();
-        let told = diff(&mut presence);
-        assert_eq!(told["leaves"]["ann"]["metas"], json!([{ "phx_ref": old }]));
-        assert_eq!(told["joins"]["ann"]["metas"][0]["phx_ref"], json!(new));
-        assert_eq!(told["joins"]["ann"]["metas"].as_array().unwrap().len(), 1);
+        let announced = diff(&mut presence);
+        assert_eq!(announced["leaves"]["ann"]["metas"], json!([{ "phx_ref": old }]));
+        assert_eq!(announced["joins"]["ann"]["metas"][0]["phx_ref"], json!(new));
+        assert_eq!(announced["joins"]["ann"]["metas"].as_array().unwrap().len(), 1);
     }
 
     #[tokio::test]
-    async fn one_key_of_two_servers_has_two_metas_and_one_server_goes() {
+    async fn removing_a_node_keeps_metas_of_the_same_key() {
         let mut presence = TopicPresence::default();
         track(&mut presence, ANN, "__proto__", "{ }");
         track(&mut presence, BOB, "__proto__", "{}");
@@ -324,14 +322,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_topic_has_room_until_its_bytes_are_taken_and_again_when_they_are_given_back() {
+    async fn topic_memory_is_limited_and_released() {
         let mut presence = TopicPresence::default();
-        let large = |n: usize| format!("{{\"n\":{n},\"x\":\"{}\"}}", "a".repeat(MOST_BYTES / 5));
+        let large = |n: usize| format!("{{\"n\":{n},\"x\":\"{}\"}}", "a".repeat(MAX_BYTES / 5));
         let next = |presence: &TopicPresence, owner, n| presence.next_meta(owner, "k", &large(n)).unwrap();
         for owner in [ANN, BOB] {
             let meta = next(&presence, owner, 1);
             assert!(presence.has_room(owner, &meta));
-            presence.apply(owner, Change::Is(meta));
+            presence.apply(owner, Change::Set(meta));
         }
         let third = Owner { node: THIS_NODE, member: 2 };
         let meta = next(&presence, third, 1);
@@ -339,21 +337,21 @@ mod tests {
         // A replacement may use the space of the meta it replaces.
         let again = next(&presence, ANN, 2);
         assert!(presence.has_room(ANN, &again));
-        presence.apply(ANN, Change::Is(again));
+        presence.apply(ANN, Change::Set(again));
         assert!(!presence.has_room(third, &meta));
         presence.apply(BOB, Change::Gone);
         assert!(presence.has_room(third, &meta));
     }
 
     #[test]
-    fn a_client_does_not_choose_its_ref() {
+    fn client_cannot_choose_its_ref() {
         let meta = Meta::new("k".into(), "ours".into(), None, r#"{"phx_ref":"theirs"}"#);
         let read: Value = serde_json::from_str(&meta.json).unwrap();
         assert_eq!(read, json!({ "phx_ref": "ours" }));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_few_diffs_leave_at_once_and_many_are_merged() {
+    async fn merges_diffs_after_a_burst() {
         let mut presence = TopicPresence::default();
         let change = |presence: &mut TopicPresence, n: usize| {
             track(presence, ANN, "ann", &format!("{{\"n\":{n}}}"));
@@ -366,10 +364,10 @@ mod tests {
         for round in 0..3 {
             assert!(matches!(change(&mut presence, 100 + round), Flush::After(_)), "{round}");
             assert_eq!(change(&mut presence, 200 + round), Flush::Scheduled);
-            tokio::time::advance(PAUSE - Duration::from_millis(1)).await;
+            tokio::time::advance(DIFF_INTERVAL - Duration::from_millis(1)).await;
             assert!(presence.take_diff().is_some());
         }
-        tokio::time::advance(PAUSE).await;
+        tokio::time::advance(DIFF_INTERVAL).await;
         assert_eq!(change(&mut presence, 300), Flush::Now, "after a pause");
     }
 }

@@ -25,7 +25,6 @@ pub(crate) enum Item {
     Renewal(u64),
 }
 
-/// The queue of one socket.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     inner: Mutex<Inner>,
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_queue_is_given_up_and_takes_nothing_more() {
+    async fn overflowed_queue_accepts_nothing_more() {
         let queue = Queue::default();
         queue.push(frame(QUEUE_BYTES / 2));
         queue.push(frame(10));
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn one_large_message_passes_alone() {
+    fn accepts_one_oversized_message_when_empty() {
         let queue = Queue::default();
         queue.push(frame(2 * QUEUE_BYTES));
         let taken = queue.take().unwrap();
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_end_nothing_is_kept() {
+    fn closed_queue_keeps_nothing() {
         let queue = Queue::default();
         queue.push(frame(10));
         queue.close();

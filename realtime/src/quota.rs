@@ -10,11 +10,11 @@ use crate::changes::filter;
 use crate::channels::join::Join;
 
 /// Bindings of all channels of a socket.
-const MOST_BINDINGS: usize = 1000;
-/// Conditions of all their filters.
-const MOST_CONDITIONS: usize = 1000;
-/// What all channels of a socket take, by the estimate below.
-const MOST_BYTES: usize = 2 * 1024 * 1024;
+const MAX_BINDINGS: usize = 1000;
+/// Filter conditions of all bindings of a socket.
+const MAX_CONDITIONS: usize = 1000;
+/// Estimated memory of all channels of a socket.
+const MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// Estimated size of a channel without its strings.
 const CHANNEL_BYTES: usize = 2048;
@@ -72,9 +72,9 @@ pub(crate) enum Exceeded {
 impl fmt::Display for Exceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bindings => write!(f, "more than {MOST_BINDINGS} postgres_changes"),
-            Self::Conditions => write!(f, "more than {MOST_CONDITIONS} conditions in filters"),
-            Self::Bytes => write!(f, "more than {MOST_BYTES} bytes of topics and join payloads"),
+            Self::Bindings => write!(f, "more than {MAX_BINDINGS} postgres_changes"),
+            Self::Conditions => write!(f, "more than {MAX_CONDITIONS} conditions in filters"),
+            Self::Bytes => write!(f, "more than {MAX_BYTES} bytes of topics and join payloads"),
         }
     }
 }
@@ -87,13 +87,13 @@ impl Quota {
             conditions: used.conditions + usage.conditions,
             bytes: used.bytes + usage.bytes,
         };
-        if sum.bindings > MOST_BINDINGS {
+        if sum.bindings > MAX_BINDINGS {
             return Err(Exceeded::Bindings);
         }
-        if sum.conditions > MOST_CONDITIONS {
+        if sum.conditions > MAX_CONDITIONS {
             return Err(Exceeded::Conditions);
         }
-        if sum.bytes > MOST_BYTES {
+        if sum.bytes > MAX_BYTES {
             return Err(Exceeded::Bytes);
         }
         *used = sum;
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_of_a_socket_share_a_bound_and_give_it_back() {
+    fn channels_share_the_quota_and_release_it() {
         let quota = Arc::new(Quota::default());
         let first = quota.reserve(usage(&bindings(600, ""))).unwrap();
         assert_eq!(quota.reserve(usage(&bindings(401, ""))).unwrap_err(), Exceeded::Bindings);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn long_topics_lists_and_payloads_are_bounded_in_bytes() {
+    fn topics_lists_and_payloads_count_as_bytes() {
         let quota = Arc::new(Quota::default());
         let list = format!("a=in.({})", vec!["1"; 100].join(","));
         let lists: Vec<_> = (0..20).map(|_| quota.reserve(usage(&bindings(10, &list)))).collect();
@@ -152,6 +152,6 @@ mod tests {
         let long = Usage::for_join(&"x".repeat(400_000), "{}", &join);
         assert_eq!(quota.reserve(long).unwrap_err(), Exceeded::Bytes);
         let shares: Vec<_> = (0..100).map(|_| quota.reserve(usage(&bindings(3, "plan_id=eq.7")))).collect();
-        assert!(shares.iter().all(Result::is_ok), "a hundred ordinary channels");
+        assert!(shares.iter().all(Result::is_ok), "100 ordinary channels fit");
     }
 }

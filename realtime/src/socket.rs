@@ -25,21 +25,22 @@ use crate::metrics::{self, Counted};
 use crate::queue::{Item, Queue};
 use crate::token::{Client, Token};
 
-/// Largest frame of a client's (realtime.md 3.14).
-const MOST_FRAME_BYTES: usize = 5_000_000;
-/// Of thousands of sockets each has two such buffers.
+/// Largest frame a client may send (realtime.md 3.14).
+const MAX_FRAME_BYTES: usize = 5_000_000;
+/// Small, because every one of thousands of sockets has two.
 const BUFFER_BYTES: usize = 4 * 1024;
-/// A socket from which nothing came for so long is closed; clients send a heartbeat every 25 s.
-const IDLE: Duration = Duration::from_secs(60);
-/// And one without a channel after this.
-const WITHOUT_CHANNEL: Duration = Duration::from_secs(600);
-/// How long a client may take to take what it is sent.
+/// A socket is closed after this time without a message; clients send a heartbeat every 25 s.
+const IDLE_LIMIT: Duration = Duration::from_secs(60);
+/// A socket without a channel is closed after this time.
+const NO_CHANNEL_LIMIT: Duration = Duration::from_secs(600);
+/// Time a client has to accept a batch of frames.
 const WRITE_LIMIT: Duration = Duration::from_secs(60);
-/// How long a goodbye may take.
-const GOODBYE: Duration = Duration::from_secs(2);
-/// Time for each socket over which the goodbyes of a shutdown are spread, so that clients do not come back all at once.
+/// Time limit of the closing handshake.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+/// On shutdown, closing is spread over this much time per socket, so that clients do not reconnect all at
+/// once.
 const SPREAD_EACH: Duration = Duration::from_micros(200);
-const MOST_SPREAD: Duration = Duration::from_secs(2);
+const MAX_SPREAD: Duration = Duration::from_secs(2);
 
 type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 
@@ -74,8 +75,8 @@ enum End {
 }
 
 impl End {
-    /// The name that metrics have for it, and what the client is told; nothing where the connection is cut.
-    const fn told(self) -> (&'static str, Option<CloseCode>) {
+    /// Label for metrics, and the close code; no code if the connection is dropped without one.
+    const fn reason_and_code(self) -> (&'static str, Option<CloseCode>) {
         match self {
             Self::Gone => ("client", None),
             Self::Restart => ("restart", Some(CloseCode::Restart)),
@@ -89,7 +90,7 @@ impl End {
         }
     }
 
-    fn of(error: &Error) -> Self {
+    fn from_error(error: &Error) -> Self {
         match error {
             Error::Capacity(_) => Self::FrameTooLarge,
             Error::Protocol(_) | Error::Utf8(_) => Self::Protocol,
@@ -112,8 +113,8 @@ pub(crate) async fn run(realtime: Arc<Realtime>, upgraded: Upgraded, peer: Peer)
     let config = WebSocketConfig::default()
         .read_buffer_size(BUFFER_BYTES)
         .write_buffer_size(BUFFER_BYTES)
-        .max_message_size(Some(MOST_FRAME_BYTES))
-        .max_frame_size(Some(MOST_FRAME_BYTES));
+        .max_message_size(Some(MAX_FRAME_BYTES))
+        .max_frame_size(Some(MAX_FRAME_BYTES));
     let stream = Metered::new(TokioIo::new(upgraded), realtime.receiving.clone());
     let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
     let count = realtime.sockets.enter();
@@ -121,86 +122,87 @@ pub(crate) async fn run(realtime: Arc<Realtime>, upgraded: Upgraded, peer: Peer)
     let queue = Arc::new(Queue::default());
     let draining = peer.draining.clone();
     let mut channels = Channels::new(realtime, Arc::clone(&queue), peer);
-    let end = converse(&mut socket, &mut channels, &queue, &draining).await;
+    let end = serve_messages(&mut socket, &mut channels, &queue, &draining).await;
     if end == End::Restart {
-        let all = SPREAD_EACH.saturating_mul(count.others()).min(MOST_SPREAD);
-        tokio::time::sleep(all.mul_f64(part())).await;
+        let all = SPREAD_EACH.saturating_mul(count.others()).min(MAX_SPREAD);
+        tokio::time::sleep(all.mul_f64(random_fraction())).await;
     }
     drop(channels);
     queue.close();
-    let (reason, code) = end.told();
+    let (reason, code) = end.reason_and_code();
     metrics::count_closed(reason);
-    let goodbye = async {
+    let closing = async {
         match code {
-            Some(code) => say_goodbye(&mut socket, code).await,
-            // The answer to the client's goodbye goes out as we read on.
+            Some(code) => close_gracefully(&mut socket, code).await,
+            // Reading on sends the reply to the client's close frame.
             None => while let Some(Ok(_)) = socket.next().await {},
         }
     };
-    let _in_time = timeout(GOODBYE, goodbye).await;
+    let _in_time = timeout(CLOSE_LIMIT, closing).await;
 }
 
-static SOCKETS: metrics::OnceGauge = metrics::sockets;
+static SOCKETS: metrics::GaugeHandle = metrics::sockets;
 
-/// Anywhere from 0 to 1.
-fn part() -> f64 {
+/// A random fraction between 0 and 1.
+fn random_fraction() -> f64 {
     f64::from(u16::from_be_bytes(basalt_core::random::bytes())) / f64::from(u16::MAX)
 }
 
-async fn converse(
+async fn serve_messages(
     socket: &mut Socket,
     channels: &mut Channels,
     queue: &Queue,
     draining: &CancellationToken,
 ) -> End {
-    let mut heard_at = Instant::now();
-    let mut alarm = pin!(sleep_until(heard_at + IDLE));
+    let mut received_at = Instant::now();
+    let mut timer = pin!(sleep_until(received_at + IDLE_LIMIT));
     loop {
         if let Err(end) = write_out(socket, channels, queue).await {
             return end;
         }
-        let deadline = next_deadline(channels, heard_at);
-        // A later one is set when this one has passed: most messages move it.
-        if deadline < alarm.deadline() {
-            alarm.as_mut().reset(deadline);
+        let deadline = next_deadline(channels, received_at);
+        // Only ever moved earlier: resetting the timer on every message would be wasted work, and a stale
+        // one is rearmed when it fires.
+        if deadline < timer.deadline() {
+            timer.as_mut().reset(deadline);
         }
         tokio::select! {
-            heard = socket.next() => match heard {
+            received = socket.next() => match received {
                 Some(Ok(Message::Close(_))) | None => return End::Gone,
                 Some(Ok(message)) => {
                     socket.get_mut().message_done();
-                    heard_at = Instant::now();
+                    received_at = Instant::now();
                     if channels.receive(&message) == Verdict::TooManyJoins {
                         let _gone = write_out(socket, channels, queue).await;
                         return End::TooManyJoins;
                     }
                 }
                 Some(Err(error)) => {
-                    tracing::debug!(%error, "a socket failed");
-                    return End::of(&error);
+                    tracing::debug!(%error, "WebSocket error");
+                    return End::from_error(&error);
                 }
             },
             () = queue.filled() => {}
             () = channels.proceed(), if channels.is_waiting() => {}
-            () = alarm.as_mut() => {
+            () = timer.as_mut() => {
                 let now = Instant::now();
-                if now >= heard_at + IDLE {
+                if now >= received_at + IDLE_LIMIT {
                     return End::Idle;
                 }
-                if channels.empty_since().is_some_and(|since| now >= since + WITHOUT_CHANNEL) {
+                if channels.empty_since().is_some_and(|since| now >= since + NO_CHANNEL_LIMIT) {
                     return End::WithoutChannel;
                 }
                 channels.check_deadlines(now);
-                alarm.as_mut().reset(next_deadline(channels, heard_at));
+                timer.as_mut().reset(next_deadline(channels, received_at));
             }
             () = draining.cancelled() => return End::Restart,
         }
     }
 }
 
-fn next_deadline(channels: &Channels, heard_at: Instant) -> Instant {
-    let empty = channels.empty_since().map(|since| since + WITHOUT_CHANNEL);
-    [channels.next_deadline(), empty].into_iter().flatten().fold(heard_at + IDLE, Instant::min)
+fn next_deadline(channels: &Channels, received_at: Instant) -> Instant {
+    let empty = channels.empty_since().map(|since| since + NO_CHANNEL_LIMIT);
+    [channels.next_deadline(), empty].into_iter().flatten().fold(received_at + IDLE_LIMIT, Instant::min)
 }
 
 /// Writes the queued frames. Fails if the client does not accept them in time or the queue overflows
@@ -239,16 +241,16 @@ async fn write_out(socket: &mut Socket, channels: &mut Channels, queue: &Queue) 
     Ok(())
 }
 
-/// Closes in order: sends the close frame and reads on until the client has closed its side. A socket with unread data that is
-/// closed resets the connection, and the client may never see why.
-async fn say_goodbye(socket: &mut Socket, code: CloseCode) {
-    const MOST_UNREAD: usize = 16 * 1024 * 1024;
+/// Performs the closing handshake: sends the close frame, then reads until the client has closed its side.
+/// Closing a socket with unread data would reset the connection, and the client might never see the code.
+async fn close_gracefully(socket: &mut Socket, code: CloseCode) {
+    const MAX_UNREAD: usize = 16 * 1024 * 1024;
     let frame = CloseFrame { code, reason: "".into() };
     if socket.close(Some(frame)).await.is_err() {
         return;
     }
     let mut scratch = vec![0; BUFFER_BYTES];
-    let mut unread = MOST_UNREAD;
+    let mut unread = MAX_UNREAD;
     while let Ok(length @ 1..) = socket.get_mut().read(&mut scratch).await {
         socket.get_mut().message_done();
         let Some(left) = unread.checked_sub(length) else { return };

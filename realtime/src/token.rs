@@ -48,8 +48,8 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    /// Of a request that the gateway has looked at.
-    pub(crate) fn of(extensions: &Extensions) -> Self {
+    /// Reads the mark that the gateway sets on the request.
+    pub(crate) fn from_extensions(extensions: &Extensions) -> Self {
         if extensions.get::<WithoutSecretKeys>().is_some() { Self::WithoutSecretKeys } else { Self::Any }
     }
 }
@@ -129,15 +129,15 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// A JWT, or an API key that stands for one.
+    /// Verifies a JWT, or an API key that stands for one.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub(crate) fn judge(&self, text: &str, client: Client) -> Result<Token, TokenFault> {
+    /// The reason the token is rejected.
+    pub(crate) fn verify(&self, text: &str, client: Client) -> Result<Token, TokenFault> {
         let decoded = percent_encoding::percent_decode_str(text).decode_utf8_lossy();
         let given: String = decoded.split_whitespace().collect();
         let now = self.clock.unix_seconds();
-        let token = self.judge_given(&given, now)?;
+        let token = self.verify_text(&given, now)?;
         if client == Client::WithoutSecretKeys
             && self.keys.api_key(&given, now).is_some_and(|key| key.is_secret)
         {
@@ -146,21 +146,21 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Whether it would still be accepted: keys are revoked, and time passes.
+    /// Verifies an accepted token again: its key may have been revoked, and time has passed.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub(crate) fn judge_again(&self, token: &Token) -> Result<(), TokenFault> {
-        self.judge_given(&token.text, self.clock.unix_seconds()).map(drop)
+    /// The reason the token is now rejected.
+    pub(crate) fn verify_again(&self, token: &Token) -> Result<(), TokenFault> {
+        self.verify_text(&token.text, self.clock.unix_seconds()).map(drop)
     }
 
-    fn judge_given(&self, given: &str, now: i64) -> Result<Token, TokenFault> {
+    fn verify_text(&self, given: &str, now: i64) -> Result<Token, TokenFault> {
         if !is_opaque(given) {
-            return self.judge_jwt(given, now);
+            return self.verify_jwt(given, now);
         }
         let key = self.keys.api_key(given, now).ok_or(TokenFault::Malformed)?;
         let bearer = key.authorization.to_str().map_err(|_| TokenFault::Malformed)?;
-        let token = self.judge_jwt(bearer.strip_prefix("Bearer ").unwrap_or(bearer), now)?;
+        let token = self.verify_jwt(bearer.strip_prefix("Bearer ").unwrap_or(bearer), now)?;
         Ok(Token { text: given.into(), ..token })
     }
 
@@ -169,7 +169,7 @@ impl Tokens {
         token.expires_at.saturating_sub(self.clock.unix_seconds())
     }
 
-    fn judge_jwt(&self, text: &str, now: i64) -> Result<Token, TokenFault> {
+    fn verify_jwt(&self, text: &str, now: i64) -> Result<Token, TokenFault> {
         let claims = self.keys.verify(text).map_err(|error| match error {
             TokenError::Empty
             | TokenError::Parts(_)
@@ -228,18 +228,18 @@ mod tests {
         Tokens { keys: Arc::new(Keys::new(material).unwrap()), clock: Clock::fixed(NOW) }
     }
 
-    fn judged(claims: &Value) -> Result<(String, i64), TokenFault> {
+    fn verified(claims: &Value) -> Result<(String, i64), TokenFault> {
         let tokens = tokens();
-        let token = tokens.judge(&tokens.keys.sign(claims).unwrap(), Client::Any)?;
+        let token = tokens.verify(&tokens.keys.sign(claims).unwrap(), Client::Any)?;
         Ok((token.role().to_owned(), token.expires_at))
     }
 
     #[test]
-    fn a_token_needs_a_role_and_an_exp_to_come() {
-        assert_eq!(judged(&json!({ "role": "a", "exp": NOW + 1 })), Ok(("a".to_owned(), NOW + 1)));
-        assert_eq!(judged(&json!({ "role": "a", "exp": NOW as f64 + 1.4 })), Ok(("a".to_owned(), NOW + 1)));
-        assert_eq!(judged(&json!({ "role": "a", "exp": NOW })), Err(TokenFault::Expired(0)));
-        assert_eq!(judged(&json!({ "role": "a", "exp": NOW - 7 })), Err(TokenFault::Expired(7)));
+    fn token_requires_role_and_future_exp() {
+        assert_eq!(verified(&json!({ "role": "a", "exp": NOW + 1 })), Ok(("a".to_owned(), NOW + 1)));
+        assert_eq!(verified(&json!({ "role": "a", "exp": NOW as f64 + 1.4 })), Ok(("a".to_owned(), NOW + 1)));
+        assert_eq!(verified(&json!({ "role": "a", "exp": NOW })), Err(TokenFault::Expired(0)));
+        assert_eq!(verified(&json!({ "role": "a", "exp": NOW - 7 })), Err(TokenFault::Expired(7)));
         for claims in [
             json!({ "role": "a" }),
             json!({ "role": "a", "exp": (NOW + 9).to_string() }),
@@ -247,58 +247,58 @@ mod tests {
             json!({ "role": "", "exp": NOW + 9 }),
             json!({ "role": 1, "exp": NOW + 9 }),
         ] {
-            assert_eq!(judged(&claims), Err(TokenFault::Fields), "{claims}");
+            assert_eq!(verified(&claims), Err(TokenFault::Fields), "{claims}");
         }
     }
 
     #[test]
-    fn opaque_keys_stand_for_their_role_and_blanks_go() {
+    fn opaque_keys_map_to_roles_and_blanks_are_ignored() {
         let tokens = tokens();
-        assert_eq!(tokens.judge("sb_publishable_a", Client::Any).unwrap().role(), "anon");
-        assert_eq!(tokens.judge("sb_publishable_b", Client::Any).unwrap_err(), TokenFault::Malformed);
+        assert_eq!(tokens.verify("sb_publishable_a", Client::Any).unwrap().role(), "anon");
+        assert_eq!(tokens.verify("sb_publishable_b", Client::Any).unwrap_err(), TokenFault::Malformed);
         let text = tokens.keys.sign(&json!({ "role": "a", "exp": NOW + 1 })).unwrap();
         let (left, right) = text.split_at(20);
-        assert_eq!(tokens.judge(&format!(" {left}%20{right}\n"), Client::Any).unwrap().role(), "a");
-        assert_eq!(tokens.judge("nonsense", Client::Any).unwrap_err(), TokenFault::Malformed);
-        assert_eq!(tokens.judge(&format!("{text}x"), Client::Any).unwrap_err(), TokenFault::Signature);
+        assert_eq!(tokens.verify(&format!(" {left}%20{right}\n"), Client::Any).unwrap().role(), "a");
+        assert_eq!(tokens.verify("nonsense", Client::Any).unwrap_err(), TokenFault::Malformed);
+        assert_eq!(tokens.verify(&format!("{text}x"), Client::Any).unwrap_err(), TokenFault::Signature);
     }
 
     #[test]
-    fn a_token_is_judged_again_as_time_passes() {
+    fn reverification_detects_expiry() {
         let tokens = tokens();
         let text = tokens.keys.sign(&json!({ "role": "a", "exp": NOW + 10 })).unwrap();
-        let token = tokens.judge(&text, Client::Any).unwrap();
-        assert_eq!((tokens.judge_again(&token), tokens.seconds_left(&token)), (Ok(()), 10));
+        let token = tokens.verify(&text, Client::Any).unwrap();
+        assert_eq!((tokens.verify_again(&token), tokens.seconds_left(&token)), (Ok(()), 10));
         tokens.clock.advance(12);
-        let fault = tokens.judge_again(&token).unwrap_err();
+        let fault = tokens.verify_again(&token).unwrap_err();
         assert_eq!(fault.join_reason(), "InvalidJWTToken: Token has expired 2 seconds ago");
         assert_eq!(fault.handshake_text(), "Token has expired");
     }
 
     #[test]
-    fn a_secret_key_does_not_count_in_a_browser_and_a_person_with_its_role_does() {
+    fn rejects_secret_keys_from_browsers_only() {
         let tokens = tokens();
         let signed = |claims: Value| tokens.keys.sign(&claims).unwrap();
         let service = signed(json!({ "role": "service_role", "exp": NOW + 9 }));
         let person = signed(json!({ "role": "service_role", "sub": "ann", "exp": NOW + 9 }));
-        let judged = |text: &str, client| tokens.judge(text, client).map(|token| token.role().to_owned());
+        let verified = |text: &str, client| tokens.verify(text, client).map(|token| token.role().to_owned());
         for (text, in_browser) in [
             ("sb_secret_a", Err(TokenFault::Secret)),
             (service.as_str(), Err(TokenFault::Secret)),
             (person.as_str(), Ok("service_role".to_owned())),
             ("sb_publishable_a", Ok("anon".to_owned())),
         ] {
-            assert_eq!(judged(text, Client::WithoutSecretKeys), in_browser, "{text}");
-            assert!(judged(text, Client::Any).is_ok(), "{text}");
+            assert_eq!(verified(text, Client::WithoutSecretKeys), in_browser, "{text}");
+            assert!(verified(text, Client::Any).is_ok(), "{text}");
         }
     }
 
     #[test]
-    fn an_opaque_key_is_judged_again_as_that_key() {
+    fn reverifies_an_opaque_key_as_that_key() {
         let tokens = tokens();
-        let token = tokens.judge("sb_publishable_a", Client::Any).unwrap();
-        assert_eq!(tokens.judge_again(&token), Ok(()));
+        let token = tokens.verify("sb_publishable_a", Client::Any).unwrap();
+        assert_eq!(tokens.verify_again(&token), Ok(()));
         let gone = Token { text: "sb_publishable_b".into(), ..token };
-        assert_eq!(tokens.judge_again(&gone), Err(TokenFault::Malformed));
+        assert_eq!(tokens.verify_again(&gone), Err(TokenFault::Malformed));
     }
 }

@@ -1,8 +1,10 @@
-//! Several servers on one NATS (docs/decisions: realtime's sockets and bus). All of a project publish to one subject.
+//! Bus for several servers on one NATS (decision record: realtime's sockets and bus). All servers of a
+//! project publish to one subject.
 //!
-//! A broadcast is one message. Presence is a state that each server owns its part of: every change has a number, every
-//! beat names the last one. A server that missed some asks for all (`Ask`), and the owner tells all (`Everything`, in
-//! parts). Whom no beat was heard of for [`DEAD_AFTER`] is gone, and so are its users.
+//! A broadcast is a single message. Presence is replicated state: each server owns the entries of its own
+//! channels, numbers every change, and includes the last number in its heartbeats. A server that detects a
+//! gap requests a snapshot (`SnapshotRequest`), and the owner sends one (`Snapshot`, in parts). A server without a
+//! heartbeat for [`DEAD_AFTER`] is considered dead and its presences are removed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,11 +27,11 @@ use crate::metrics;
 use crate::presence::{Change, Meta, Owner};
 use crate::topic_key::TopicKey;
 
-const BEAT: Duration = Duration::from_secs(1);
+const HEARTBEAT: Duration = Duration::from_secs(1);
 const DEAD_AFTER: Duration = Duration::from_secs(5);
-/// Least time between two questions to one server, and between two answers.
-const ASK_PAUSE: Duration = Duration::from_secs(2);
-/// Messages that wait to be sent, and their bytes.
+/// Minimum time between two snapshot requests to one server.
+const SNAPSHOT_INTERVAL: Duration = Duration::from_secs(2);
+/// Most messages waiting to be sent.
 const QUEUE: usize = 4096;
 /// Most bytes waiting to be sent.
 const QUEUE_BYTES: usize = 64 * 1024 * 1024;
@@ -53,15 +55,17 @@ enum Kind {
     Bye,
     Broadcast {
         topic: TopicName,
-        user: Option<User>,
+        user: Option<UserFrame>,
     },
     Presence(Entry),
-    /// The sender missed changes of this server.
-    Ask {
+    /// The sender missed changes of the node `of` and requests a snapshot.
+    #[serde(rename = "SnapshotRequest")]
+    SnapshotRequest {
         of: u64,
     },
-    /// All that is present through the sender, as of `seq`.
-    Everything {
+    /// All presences of the sender's channels, as of `seq`.
+    #[serde(rename = "Snapshot")]
+    Snapshot {
         entries: Vec<Entry>,
         is_first: bool,
         is_last: bool,
@@ -75,7 +79,7 @@ struct TopicName {
 }
 
 impl TopicName {
-    fn of(key: &TopicKey) -> Self {
+    fn from_key(key: &TopicKey) -> Self {
         Self { name: Arc::clone(&key.name), private: key.is_private }
     }
 
@@ -86,7 +90,7 @@ impl TopicName {
 
 /// Header of a broadcast whose payload is framed separately from its event.
 #[derive(Debug, Serialize, Deserialize)]
-struct User {
+struct UserFrame {
     event: Box<str>,
     encoding: Encoding,
     meta: Option<Box<str>>,
@@ -116,7 +120,7 @@ impl Entry {
             payload: Arc::clone(payload),
             json: Arc::clone(json),
         });
-        Self { topic: TopicName::of(key), member, meta }
+        Self { topic: TopicName::from_key(key), member, meta }
     }
 
     fn size(&self) -> usize {
@@ -126,7 +130,7 @@ impl Entry {
 
     fn into_change(self) -> Change {
         self.meta.map_or(Change::Gone, |Present { key, phx_ref, payload, json }| {
-            Change::Is(Meta { key, phx_ref, payload, json })
+            Change::Set(Meta { key, phx_ref, payload, json })
         })
     }
 }
@@ -142,14 +146,14 @@ pub(crate) struct Nats {
 impl Nats {
     /// Returns the bus and the queue of messages that [`run`] sends.
     pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<Bytes>) {
-        let (queue, sent) = mpsc::channel(QUEUE);
-        // 0 is this server for itself.
+        let (queue, outgoing) = mpsc::channel(QUEUE);
+        // Never 0, which stands for this server itself.
         let node = u64::from_be_bytes(basalt_core::random::bytes()) | 1;
         let nats = Self { node, seq: AtomicU64::new(0), queue, queued_bytes: Arc::default() };
-        (Arc::new(nats), sent)
+        (Arc::new(nats), outgoing)
     }
 
-    fn tell(&self, seq: u64, kind: Kind, payload: Option<&[u8]>) {
+    fn enqueue(&self, seq: u64, kind: Kind, payload: Option<&[u8]>) {
         let head = Head { node: self.node, seq, kind };
         let Ok(mut bytes) = serde_json::to_vec(&head) else { return };
         if let Some(payload) = payload {
@@ -168,22 +172,23 @@ impl Nats {
         self.seq.load(Ordering::Acquire)
     }
 
-    /// Tells all that is present through this server.
-    fn tell_everything(&self, hub: &Hub) {
-        // What happens from here on has a later number, and makes the others ask once more.
+    /// Sends a snapshot of all presences of this server's channels.
+    fn send_snapshot(&self, hub: &Hub) {
+        // Read first: later changes have a higher number, so a receiver that misses one requests another
+        // snapshot.
         let seq = self.seq();
         let (mut entries, mut size, mut is_first) = (Vec::new(), 0, true);
         hub.each_own_presence(|key, member, meta| {
             let entry = Entry::new(key, member, Some(meta));
             if size > 0 && size + entry.size() > PART_BYTES {
                 let entries = std::mem::take(&mut entries);
-                self.tell(seq, Kind::Everything { entries, is_first, is_last: false }, None);
+                self.enqueue(seq, Kind::Snapshot { entries, is_first, is_last: false }, None);
                 (size, is_first) = (0, false);
             }
             size += entry.size();
             entries.push(entry);
         });
-        self.tell(seq, Kind::Everything { entries, is_first, is_last: true }, None);
+        self.enqueue(seq, Kind::Snapshot { entries, is_first, is_last: true }, None);
     }
 }
 
@@ -198,43 +203,48 @@ impl Bus for Nats {
                 let (user, payload) = match content {
                     Content::Text { event: _, payload } => (None, payload),
                     Content::User { event, encoding, meta, payload } => {
-                        let user = User { event: event.clone(), encoding: *encoding, meta: meta.clone() };
+                        let user =
+                            UserFrame { event: event.clone(), encoding: *encoding, meta: meta.clone() };
                         (Some(user), payload)
                     }
                 };
-                self.tell(self.seq(), Kind::Broadcast { topic: TopicName::of(key), user }, Some(payload));
+                self.enqueue(
+                    self.seq(),
+                    Kind::Broadcast { topic: TopicName::from_key(key), user },
+                    Some(payload),
+                );
             }
             Outbound::Presence { key, member, meta } => {
                 let seq = self.seq.fetch_add(1, Ordering::AcqRel) + 1;
-                self.tell(seq, Kind::Presence(Entry::new(key, member, meta)), None);
+                self.enqueue(seq, Kind::Presence(Entry::new(key, member, meta)), None);
             }
         }
     }
 }
 
-/// What is known of another server.
-struct Other {
-    heard_at: Instant,
-    /// Number of the last change up to which nothing was missed; `None` before everything was told.
-    heard_seq: Option<u64>,
-    asked_at: Option<Instant>,
-    /// While everything is being told: who is present.
-    telling: Option<HashSet<(TopicKey, u64)>>,
+/// State of another server.
+struct RemoteNode {
+    received_at: Instant,
+    /// Number of the last change received without a gap; `None` before the first snapshot.
+    received_seq: Option<u64>,
+    requested_at: Option<Instant>,
+    /// While a snapshot is being received: the presences it contained so far.
+    snapshot: Option<HashSet<(TopicKey, u64)>>,
 }
 
 struct Listener {
     nats: Arc<Nats>,
     hub: Hub,
-    others: HashMap<u64, Other>,
-    told_at: Option<Instant>,
+    nodes: HashMap<u64, RemoteNode>,
+    snapshot_sent_at: Option<Instant>,
 }
 
 impl Listener {
-    fn hear(&mut self, message: &Bytes) {
+    fn handle(&mut self, message: &Bytes) {
         let end = memchr(message).unwrap_or(message.len());
         let head: Result<Head, _> = serde_json::from_slice(message.get(..end).unwrap_or_default());
         let Ok(Head { node, seq, kind }) = head else {
-            tracing::debug!("a message of the bus was not understood");
+            tracing::debug!("could not parse a message from the bus");
             return;
         };
         if node == self.nats.node {
@@ -243,108 +253,108 @@ impl Listener {
         let payload = message.slice((end + 1).min(message.len())..);
         match kind {
             Kind::Broadcast { topic, user } => self.broadcast(&topic.key(), user, payload),
-            Kind::Bye => self.forget(node),
-            Kind::Ask { of } => {
-                self.other(node);
-                let is_rested = self.told_at.is_none_or(|at| at.elapsed() >= ASK_PAUSE / 2);
-                if of == self.nats.node && is_rested {
-                    self.told_at = Some(Instant::now());
-                    self.nats.tell_everything(&self.hub);
+            Kind::Bye => self.remove(node),
+            Kind::SnapshotRequest { of } => {
+                self.node_mut(node);
+                let may_send = self.snapshot_sent_at.is_none_or(|at| at.elapsed() >= SNAPSHOT_INTERVAL / 2);
+                if of == self.nats.node && may_send {
+                    self.snapshot_sent_at = Some(Instant::now());
+                    self.nats.send_snapshot(&self.hub);
                 }
             }
             Kind::Beat => {
-                if self.other(node).heard_seq != Some(seq) {
-                    self.ask(node);
+                if self.node_mut(node).received_seq != Some(seq) {
+                    self.request_snapshot(node);
                 }
             }
             Kind::Presence(entry) => {
-                let other = self.other(node);
-                let is_next = other.heard_seq.is_some_and(|heard| heard + 1 == seq);
+                let remote = self.node_mut(node);
+                let is_next = remote.received_seq.is_some_and(|last| last + 1 == seq);
                 if is_next {
-                    other.heard_seq = Some(seq);
+                    remote.received_seq = Some(seq);
                 }
                 self.apply(node, entry);
                 if !is_next {
-                    self.ask(node);
+                    self.request_snapshot(node);
                 }
             }
-            Kind::Everything { entries, is_first, is_last } => {
+            Kind::Snapshot { entries, is_first, is_last } => {
                 if is_first {
-                    self.other(node).telling = Some(HashSet::new());
+                    self.node_mut(node).snapshot = Some(HashSet::new());
                 }
-                // One whose beginning was missed is told again after the next beat.
-                if self.other(node).telling.is_none() {
+                // If the first part was missed, another snapshot is requested after the next heartbeat.
+                if self.node_mut(node).snapshot.is_none() {
                     return;
                 }
                 for entry in entries {
                     self.apply(node, entry);
                 }
-                if is_last && let Some(told) = self.other(node).telling.take() {
-                    self.hub.forget_node(node, &|key, owner| told.contains(&(key.clone(), owner.member)));
-                    self.other(node).heard_seq = Some(seq);
+                if is_last && let Some(received) = self.node_mut(node).snapshot.take() {
+                    self.hub.remove_node(node, &|key, owner| received.contains(&(key.clone(), owner.member)));
+                    self.node_mut(node).received_seq = Some(seq);
                 }
             }
         }
     }
 
-    fn other(&mut self, node: u64) -> &mut Other {
+    fn node_mut(&mut self, node: u64) -> &mut RemoteNode {
         let now = Instant::now();
-        let other = self.others.entry(node).or_insert(Other {
-            heard_at: now,
-            heard_seq: None,
-            asked_at: None,
-            telling: None,
+        let remote = self.nodes.entry(node).or_insert(RemoteNode {
+            received_at: now,
+            received_seq: None,
+            requested_at: None,
+            snapshot: None,
         });
-        other.heard_at = now;
-        other
+        remote.received_at = now;
+        remote
     }
 
-    fn ask(&mut self, node: u64) {
-        let other = self.other(node);
-        if other.asked_at.is_none_or(|at| at.elapsed() >= ASK_PAUSE) {
-            other.asked_at = Some(Instant::now());
-            self.nats.tell(self.nats.seq(), Kind::Ask { of: node }, None);
+    fn request_snapshot(&mut self, node: u64) {
+        let remote = self.node_mut(node);
+        if remote.requested_at.is_none_or(|at| at.elapsed() >= SNAPSHOT_INTERVAL) {
+            remote.requested_at = Some(Instant::now());
+            self.nats.enqueue(self.nats.seq(), Kind::SnapshotRequest { of: node }, None);
         }
     }
 
     fn apply(&mut self, node: u64, entry: Entry) {
         let (key, owner) = (entry.topic.key(), Owner { node, member: entry.member });
         let change = entry.into_change();
-        if let Some(told) = self.others.get_mut(&node).and_then(|other| other.telling.as_mut()) {
+        if let Some(received) = self.nodes.get_mut(&node).and_then(|remote| remote.snapshot.as_mut()) {
             match change {
-                Change::Is(_) => told.insert((key.clone(), owner.member)),
-                Change::Gone => told.remove(&(key.clone(), owner.member)),
+                Change::Set(_) => received.insert((key.clone(), owner.member)),
+                Change::Gone => received.remove(&(key.clone(), owner.member)),
             };
         }
         self.hub.apply_remote(&key, owner, change);
     }
 
-    fn broadcast(&self, key: &TopicKey, user: Option<User>, payload: Bytes) {
+    fn broadcast(&self, key: &TopicKey, user: Option<UserFrame>, payload: Bytes) {
         let content = match user {
             None => Content::Text { event: "broadcast", payload },
-            Some(User { event, encoding, meta }) => Content::User { event, encoding, meta, payload },
+            Some(UserFrame { event, encoding, meta }) => Content::User { event, encoding, meta, payload },
         };
         self.hub.broadcast_here(key, &Fanout::new(key.full_name(), content), None);
         metrics::count_broadcasts("bus", 1);
     }
 
-    fn forget(&mut self, node: u64) {
-        self.others.remove(&node);
-        self.hub.forget_node(node, &|_, _| false);
+    fn remove(&mut self, node: u64) {
+        self.nodes.remove(&node);
+        self.hub.remove_node(node, &|_, _| false);
     }
 
-    /// Every beat: who was silent for too long is gone.
-    fn beat(&mut self) {
-        let silent = |other: &Other| other.heard_at.elapsed() >= DEAD_AFTER;
+    /// Runs once per heartbeat interval: removes dead servers and sends this server's heartbeat.
+    fn heartbeat(&mut self) {
+        let silent = |remote: &RemoteNode| remote.received_at.elapsed() >= DEAD_AFTER;
         let dead: Vec<u64> =
-            self.others.iter().filter(|(_, other)| silent(other)).map(|(node, _)| *node).collect();
+            self.nodes.iter().filter(|(_, remote)| silent(remote)).map(|(node, _)| *node).collect();
         for node in dead {
-            tracing::info!(node, "a server of the bus was silent for too long; its users are gone");
-            self.forget(node);
+            tracing::info!(node, "no heartbeat from a server on the bus; removing its presences");
+            self.remove(node);
         }
         #[expect(clippy::cast_precision_loss, reason = "the number of servers is small")]
-        metrics::bus_nodes().set(self.others.len() as f64);
-        self.nats.tell(self.nats.seq(), Kind::Beat, None);
+        metrics::bus_nodes().set(self.nodes.len() as f64);
+        self.nats.enqueue(self.nats.seq(), Kind::Beat, None);
     }
 }
 
@@ -364,32 +374,33 @@ pub(crate) fn addresses(urls: &str) -> Result<Vec<ServerAddr>, std::io::Error> {
 pub(crate) async fn run(
     nats: Arc<Nats>,
     hub: Hub,
-    mut sent: mpsc::Receiver<Bytes>,
+    mut outgoing: mpsc::Receiver<Bytes>,
     urls: SecretString,
     project: String,
     shutdown: CancellationToken,
 ) {
     let subject = format!("basalt.{project}.realtime");
     let Some(client) = connect(&urls).await else { return };
-    let mut heard = match client.subscribe(subject.clone()).await {
-        Ok(heard) => heard,
+    let mut messages = match client.subscribe(subject.clone()).await {
+        Ok(messages) => messages,
         Err(error) => {
-            tracing::error!(%error, "NATS does not let this server listen; it stays alone");
+            tracing::error!(%error, "could not subscribe on NATS; broadcasts and presence stay on this server");
             return;
         }
     };
-    let mut listener = Listener { nats: Arc::clone(&nats), hub, others: HashMap::new(), told_at: None };
-    let mut beats = interval(BEAT);
+    let mut listener =
+        Listener { nats: Arc::clone(&nats), hub, nodes: HashMap::new(), snapshot_sent_at: None };
+    let mut beats = interval(HEARTBEAT);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // Separate from receiving: while NATS is unreachable, publishing blocks, but heartbeats must go on.
     let sending = {
         let (client, subject, queued) = (client.clone(), subject.clone(), Arc::clone(&nats.queued_bytes));
         async move {
-            while let Some(bytes) = sent.recv().await {
+            while let Some(bytes) = outgoing.recv().await {
                 queued.fetch_sub(bytes.len(), Ordering::Relaxed);
                 if let Err(error) = client.publish(subject.clone(), bytes).await {
                     metrics::bus_dropped().increment(1);
-                    tracing::debug!(%error, "a message for other servers was dropped");
+                    tracing::debug!(%error, "dropped a message to other servers");
                 }
             }
         }
@@ -397,11 +408,11 @@ pub(crate) async fn run(
     let listening = async {
         loop {
             tokio::select! {
-                message = heard.next() => match message {
-                    Some(message) => listener.hear(&message.payload),
+                message = messages.next() => match message {
+                    Some(message) => listener.handle(&message.payload),
                     None => return,
                 },
-                _ = beats.tick() => listener.beat(),
+                _ = beats.tick() => listener.heartbeat(),
             }
         }
     };
@@ -415,7 +426,7 @@ pub(crate) async fn run(
                 let _sent = client.publish(subject, bytes.into()).await;
                 let _flushed = client.flush().await;
             };
-            let _in_time = tokio::time::timeout(BEAT, bye).await;
+            let _in_time = tokio::time::timeout(HEARTBEAT, bye).await;
         }
     }
     metrics::bus_connected().set(0.0);
@@ -423,7 +434,7 @@ pub(crate) async fn run(
 
 async fn connect(urls: &SecretString) -> Option<Client> {
     let addresses = addresses(urls.expose_secret()).inspect_err(|error| {
-        tracing::error!(%error, "realtime.nats_url cannot be used; this server stays alone");
+        tracing::error!(%error, "invalid realtime.nats_url; broadcasts and presence stay on this server");
     });
     let options = ConnectOptions::new()
         .name("basalt")
@@ -439,7 +450,7 @@ async fn connect(urls: &SecretString) -> Option<Client> {
                 }
                 Event::Disconnected => {
                     metrics::bus_connected().set(0.0);
-                    tracing::warn!("the connection to NATS was lost; other servers hear nothing from this one until it is back");
+                    tracing::warn!("lost the connection to NATS; no broadcasts or presence are exchanged until it is restored");
                 }
                 Event::LameDuckMode
                 | Event::Draining
@@ -452,7 +463,7 @@ async fn connect(urls: &SecretString) -> Option<Client> {
     match options.connect(addresses.ok()?).await {
         Ok(client) => Some(client),
         Err(error) => {
-            tracing::error!(%error, "NATS cannot be reached; this server stays alone");
+            tracing::error!(%error, "cannot connect to NATS; broadcasts and presence stay on this server");
             None
         }
     }

@@ -1,8 +1,10 @@
-//! What the database says about tables: keys, columns, rights of roles, what is published.
+//! Cache of catalog data: keys, columns, column privileges of roles, published tables.
 //!
-//! Kept until something tells that it may have changed: a Relation message of the stream, which comes before the first change
-//! that was made under a new definition; a notification of an event trigger, where the login could make one; time.
-//! Policies are not kept at all: PostgreSQL applies them when rows are judged.
+//! An entry is invalidated by a Relation message of the stream, which precedes the first change made under a new definition; by
+//! a notification of the event trigger, if the login was able to create it; or by its age. Policies are not cached: PostgreSQL
+//! applies them when rows are evaluated.
+
+mod load;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use tokio::time::Instant;
 
 use super::CHANNEL;
 use super::filter::Comparison;
-use super::types::{self, Json, SqlType, TypeRow};
+use super::types::{Json, SqlType};
 
 /// Limits staleness for changes without a notification, such as role memberships, or all changes if the login is not a superuser.
 const MAX_AGE: Duration = Duration::from_secs(10);
@@ -33,16 +35,14 @@ pub(super) struct Table {
     pub(super) name: String,
     /// Whether row security is enabled.
     pub(super) has_policies: bool,
-    /// Its rows are in partitions.
     pub(super) is_partitioned: bool,
     pub(super) columns: Vec<Column>,
     /// Primary key columns in key order, as indexes of `columns`.
     pub(super) key: Vec<usize>,
-    /// Of columns, by role.
-    rights: Mutex<HashMap<Arc<str>, Arc<Rights>>>,
+    /// By role.
+    privileges: Mutex<HashMap<Arc<str>, Arc<Privileges>>>,
 }
 
-/// A column.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) name: String,
@@ -65,7 +65,7 @@ pub(super) struct Column {
 
 /// Columns of a table that a role may read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rights {
+pub(super) struct Privileges {
     pub(super) columns: Vec<bool>,
 }
 
@@ -77,7 +77,7 @@ impl Table {
 
 /// Cached entries with the time they were read.
 #[derive(Default)]
-struct Known {
+struct Cache {
     tables: HashMap<u32, (Instant, Arc<Table>)>,
     published: Option<(Instant, Arc<Published>)>,
     /// Existing roles.
@@ -86,7 +86,7 @@ struct Known {
     generation: u64,
 }
 
-impl Known {
+impl Cache {
     fn table(&self, oid: u32) -> Option<Arc<Table>> {
         let (read, table) = self.tables.get(&oid)?;
         (read.elapsed() < MAX_AGE).then(|| Arc::clone(table))
@@ -107,41 +107,41 @@ pub(super) type Published = HashMap<(String, String), u32>;
 
 pub(super) struct Catalog {
     pool: ServicePool,
-    /// Held to look up and to put in, never across an await.
-    known: Mutex<Known>,
-    /// One look at a time: thousands of joins at once, as after a start, want the same.
-    looking: tokio::sync::Mutex<()>,
+    /// Held briefly, never across an await.
+    cache: Mutex<Cache>,
+    /// Serializes queries: thousands of simultaneous joins, as after a restart, need the same entries.
+    loading: tokio::sync::Mutex<()>,
 }
 
 impl Catalog {
     pub(super) fn new(pool: ServicePool) -> Self {
-        Self { pool, known: Mutex::default(), looking: tokio::sync::Mutex::default() }
+        Self { pool, cache: Mutex::default(), loading: tokio::sync::Mutex::default() }
     }
 
     pub(super) const fn pool(&self) -> &ServicePool {
         &self.pool
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock()
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock()
     }
 
     /// Invalidates everything.
     pub(super) fn invalidate(&self) {
-        let mut known = self.known();
-        let generation = known.generation + 1;
-        *known = Known { generation, ..Known::default() };
+        let mut cache = self.cache();
+        let generation = cache.generation + 1;
+        *cache = Cache { generation, ..Cache::default() };
     }
 
     /// Invalidates one table.
     pub(super) fn invalidate_table(&self, oid: u32) {
-        let mut known = self.known();
-        known.generation += 1;
-        known.tables.remove(&oid);
+        let mut cache = self.cache();
+        cache.generation += 1;
+        cache.tables.remove(&oid);
     }
 
-    /// Invalidates when the database says so, until the sender is gone.
-    pub(super) async fn keep(&self, mut events: broadcast::Receiver<Event>) {
+    /// Invalidates everything when the database reports a change, until the sender is dropped.
+    pub(super) async fn invalidate_on_events(&self, mut events: broadcast::Receiver<Event>) {
         loop {
             match events.recv().await {
                 Ok(Event::Notify { channel, payload: _ }) if channel != CHANNEL => {}
@@ -155,52 +155,51 @@ impl Catalog {
 
     /// A table by its object id; `None` if it does not exist any more.
     pub(super) async fn table(&self, oid: u32) -> Result<Option<Arc<Table>>, SessionError> {
-        if let Some(table) = self.known().table(oid) {
+        if let Some(table) = self.cache().table(oid) {
             return Ok(Some(table));
         }
-        let _alone = self.looking.lock().await;
+        let _guard = self.loading.lock().await;
         let generation = {
-            let known = self.known();
-            if let Some(table) = known.table(oid) {
+            let cache = self.cache();
+            if let Some(table) = cache.table(oid) {
                 return Ok(Some(table));
             }
-            known.generation
+            cache.generation
         };
-        let Some(table) = self.load(oid).await?.map(Arc::new) else { return Ok(None) };
-        let mut known = self.known();
-        if known.generation == generation {
-            known.tables.insert(oid, (Instant::now(), Arc::clone(&table)));
+        let Some(table) = load::load(&self.pool, oid).await?.map(Arc::new) else { return Ok(None) };
+        let mut cache = self.cache();
+        if cache.generation == generation {
+            cache.tables.insert(oid, (Instant::now(), Arc::clone(&table)));
         }
         Ok(Some(table))
     }
 
-    /// Published tables.
     pub(super) async fn published(&self) -> Result<Arc<Published>, SessionError> {
-        const LOOK: &str = "
+        const QUERY: &str = "
             select t.schemaname::text, t.tablename::text, c.oid
             from pg_catalog.pg_publication_tables t
             join pg_catalog.pg_namespace n on n.nspname = t.schemaname
             join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = t.tablename
             where t.pubname = 'supabase_realtime'";
-        if let Some(published) = self.known().published() {
+        if let Some(published) = self.cache().published() {
             return Ok(published);
         }
-        let _alone = self.looking.lock().await;
+        let _guard = self.loading.lock().await;
         let generation = {
-            let known = self.known();
-            if let Some(published) = known.published() {
+            let cache = self.cache();
+            if let Some(published) = cache.published() {
                 return Ok(published);
             }
-            known.generation
+            cache.generation
         };
         let tx = self.pool.autocommit(Instant::now() + LIMIT).await?;
-        let rows = tx.query(LOOK, &[]).await?;
+        let rows = tx.query(QUERY, &[]).await?;
         tx.commit().await?;
         let published = rows.iter().map(|row| Ok(((row.try_get(0)?, row.try_get(1)?), row.try_get(2)?)));
-        let published = Arc::new(published.collect::<Result<Published, _>>().map_err(unreadable)?);
-        let mut known = self.known();
-        if known.generation == generation {
-            known.published = Some((Instant::now(), Arc::clone(&published)));
+        let published = Arc::new(published.collect::<Result<Published, _>>().map_err(unexpected_row)?);
+        let mut cache = self.cache();
+        if cache.generation == generation {
+            cache.published = Some((Instant::now(), Arc::clone(&published)));
         }
         Ok(published)
     }
@@ -209,9 +208,9 @@ impl Catalog {
     pub(super) async fn published_now(&self) -> Result<Arc<Published>, SessionError> {
         const RECENT: Duration = Duration::from_millis(200);
         {
-            let mut known = self.known();
-            if known.published.as_ref().is_some_and(|(read, _)| read.elapsed() > RECENT) {
-                known.published = None;
+            let mut cache = self.cache();
+            if cache.published.as_ref().is_some_and(|(read, _)| read.elapsed() > RECENT) {
+                cache.published = None;
             }
         }
         self.published().await
@@ -219,191 +218,67 @@ impl Catalog {
 
     /// Whether the role exists. Only a positive result is cached.
     pub(super) async fn has_role(&self, role: &str) -> Result<bool, SessionError> {
-        const LOOK: &str = "select exists (select from pg_catalog.pg_roles where rolname = $1)";
-        if self.known().has_role(role) {
+        const QUERY: &str = "select exists (select from pg_catalog.pg_roles where rolname = $1)";
+        if self.cache().has_role(role) {
             return Ok(true);
         }
-        let _alone = self.looking.lock().await;
-        if self.known().has_role(role) {
+        let _guard = self.loading.lock().await;
+        if self.cache().has_role(role) {
             return Ok(true);
         }
         let tx = self.pool.autocommit(Instant::now() + LIMIT).await?;
-        let exists = tx.query_one(LOOK, &[&role]).await?.try_get(0).map_err(unreadable)?;
+        let exists = tx.query_one(QUERY, &[&role]).await?.try_get(0).map_err(unexpected_row)?;
         tx.commit().await?;
         if exists {
-            self.known().roles.insert(role.to_owned(), Instant::now());
+            self.cache().roles.insert(role.to_owned(), Instant::now());
         }
         Ok(exists)
     }
 
-    /// What `role` may read of `table`: nothing, if there is no such role.
-    pub(super) async fn rights(&self, table: &Table, role: &Arc<str>) -> Result<Arc<Rights>, SessionError> {
-        const LOOK: &str = "
+    /// The columns `role` may read in `table`; none if the role does not exist.
+    pub(super) async fn privileges(
+        &self,
+        table: &Table,
+        role: &Arc<str>,
+    ) -> Result<Arc<Privileges>, SessionError> {
+        const QUERY: &str = "
             select pg_catalog.has_column_privilege(r.oid, $2::oid, a.attnum, 'select')
             from pg_catalog.pg_roles r, pg_catalog.pg_attribute a
             where r.rolname = $1 and a.attrelid = $2 and a.attnum > 0 and not a.attisdropped
             order by a.attnum";
-        if let Some(rights) = table.rights().get(role) {
-            return Ok(Arc::clone(rights));
+        if let Some(privileges) = table.privileges().get(role) {
+            return Ok(Arc::clone(privileges));
         }
-        let _alone = self.looking.lock().await;
-        if let Some(rights) = table.rights().get(role) {
-            return Ok(Arc::clone(rights));
+        let _guard = self.loading.lock().await;
+        if let Some(privileges) = table.privileges().get(role) {
+            return Ok(Arc::clone(privileges));
         }
         let tx = self.pool.autocommit(Instant::now() + LIMIT).await?;
-        let rows = tx.query(LOOK, &[&&**role, &table.oid]).await?;
+        let rows = tx.query(QUERY, &[&&**role, &table.oid]).await?;
         tx.commit().await?;
         let columns = rows.iter().map(|row| row.try_get::<_, Option<bool>>(0));
-        let columns = columns.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+        let columns = columns.collect::<Result<Vec<_>, _>>().map_err(unexpected_row)?;
         let mut columns: Vec<bool> = columns.into_iter().map(Option::unwrap_or_default).collect();
         columns.resize(table.columns.len(), false);
-        let rights = Arc::new(Rights { columns });
-        table.rights().insert(Arc::clone(role), Arc::clone(&rights));
-        Ok(rights)
-    }
-
-    async fn load(&self, oid: u32) -> Result<Option<Table>, SessionError> {
-        const TABLE: &str = "
-            select n.nspname::text, c.relname::text, c.relrowsecurity, c.relkind = 'p',
-              coalesce((
-                select array(select k::int2 from unnest(i.indkey::int2[]) with ordinality as u(k, n) where n <= i.indnkeyatts order by n)
-                from pg_catalog.pg_index i where i.indrelid = c.oid and i.indisprimary), '{}')
-            from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-            where c.oid = $1";
-        const COLUMNS: &str = "
-            select a.attnum, a.attname::text, a.atttypid, pg_catalog.format_type(a.atttypid, null),
-              coalesce(l.collisdeterministic, true),
-              coalesce(l.collcollate = any ('{C,POSIX}') or a.attcollation = 100 and (
-                select datcollate = any ('{C,POSIX}') and datlocprovider = 'c'
-                from pg_catalog.pg_database where datname = current_database()), false),
-              a.attgenerated = 's'
-            from pg_catalog.pg_attribute a
-            left join pg_catalog.pg_collation l on l.oid = a.attcollation
-            where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped
-            order by a.attnum";
-        const TYPES: &str = "
-            with recursive wanted as (
-              select unnest($1::oid[]) as oid
-              union
-              select part.oid
-              from wanted join pg_catalog.pg_type y on y.oid = wanted.oid
-              cross join lateral (
-                select y.typelem as oid where y.typelem <> 0 and y.typcategory = 'A'
-                union all select y.typbasetype where y.typbasetype <> 0
-                union all
-                select a.atttypid from pg_catalog.pg_attribute a
-                where y.typtype = 'c' and a.attrelid = y.typrelid and a.attnum > 0 and not a.attisdropped
-              ) part
-            )
-            select y.oid, y.typname::text, y.typtype, y.typdelim,
-              case when y.typcategory = 'A' and y.typsubscript = 'pg_catalog.array_subscript_handler'::regproc
-                and y.oid not in (22, 30) then y.typelem end,
-              nullif(y.typbasetype, 0),
-              array(select a.attname::text from pg_catalog.pg_attribute a
-                where y.typtype = 'c' and a.attrelid = y.typrelid and a.attnum > 0 and not a.attisdropped order by a.attnum),
-              array(select a.atttypid from pg_catalog.pg_attribute a
-                where y.typtype = 'c' and a.attrelid = y.typrelid and a.attnum > 0 and not a.attisdropped order by a.attnum),
-              pg_catalog.format('%I.%I', n.nspname, y.typname),
-              (select pg_catalog.format('%I.%I', an.nspname, ay.typname)
-               from pg_catalog.pg_type ay join pg_catalog.pg_namespace an on an.oid = ay.typnamespace
-               where ay.oid = y.typarray),
-              coalesce((
-                select pg_catalog.quote_ident(m.nspname)
-                from pg_catalog.pg_operator o join pg_catalog.pg_namespace m on m.oid = o.oprnamespace
-                where o.oprname = '=' and o.oprleft = y.oid and o.oprright = y.oid
-                order by m.nspname <> 'pg_catalog', m.nspname limit 1), 'pg_catalog'),
-              y.typcategory = 'S' or exists (
-                select from pg_catalog.pg_operator o where o.oprname = '~~' and o.oprleft = y.oid)
-            from wanted
-            join pg_catalog.pg_type y on y.oid = wanted.oid
-            join pg_catalog.pg_namespace n on n.oid = y.typnamespace";
-        let tx = self.pool.autocommit(Instant::now() + LIMIT).await?;
-        let Some(table) = tx.query_opt(TABLE, &[&oid]).await? else {
-            tx.commit().await?;
-            return Ok(None);
-        };
-        let columns = tx.query(COLUMNS, &[&oid]).await?;
-        let type_oids = columns.iter().map(|row| row.try_get(2)).collect::<Result<Vec<u32>, _>>();
-        let type_oids = type_oids.map_err(unreadable)?;
-        let types = tx.query(TYPES, &[&type_oids]).await?;
-        tx.commit().await?;
-        let read = || -> Result<Option<Table>, tokio_postgres::Error> {
-            let mut known_types = HashMap::new();
-            for row in &types {
-                let names: Vec<String> = row.try_get(6)?;
-                let attribute_types: Vec<u32> = row.try_get(7)?;
-                let byte = |column: usize| row.try_get::<_, i8>(column).map(i8::cast_unsigned);
-                let read = TypeRow {
-                    name: row.try_get(1)?,
-                    kind: byte(2)?,
-                    delimiter: byte(3)?,
-                    element: row.try_get(4)?,
-                    base: row.try_get(5)?,
-                    attributes: names.into_iter().zip(attribute_types).collect(),
-                    sql: Arc::new(SqlType {
-                        name: row.try_get::<_, String>(8)?.into(),
-                        array: row.try_get::<_, Option<String>>(9)?.map(Into::into),
-                        operators: row.try_get::<_, String>(10)?.into(),
-                    }),
-                    is_text: row.try_get(11)?,
-                };
-                known_types.insert(row.try_get::<_, u32>(0)?, read);
-            }
-            let mut numbers: Vec<i16> = Vec::new();
-            let mut read_columns = Vec::new();
-            for row in &columns {
-                numbers.push(row.try_get(0)?);
-                let type_oid: u32 = row.try_get(2)?;
-                let (is_deterministic, is_c) = (row.try_get(4)?, row.try_get(5)?);
-                let base = types::base_of(type_oid, &known_types);
-                let sql_of = |oid: u32| known_types.get(&oid).map(|row| Arc::clone(&row.sql));
-                // Dropped between two of the statements.
-                let (Some(sql_type), Some(base_row)) = (sql_of(base), known_types.get(&base)) else {
-                    return Ok(None);
-                };
-                read_columns.push(Column {
-                    name: row.try_get(1)?,
-                    type_oid,
-                    type_name: known_types.get(&type_oid).map(|row| row.name.clone()).unwrap_or_default(),
-                    shown_type: row.try_get::<_, String>(3)?.into(),
-                    sql_type,
-                    domain: if base == type_oid { None } else { sql_of(type_oid) },
-                    json: types::json_of(type_oid, &known_types),
-                    comparison: types::comparison_of(type_oid, &known_types, is_deterministic, is_c),
-                    is_text: base_row.is_text,
-                    is_generated: row.try_get(6)?,
-                });
-            }
-            let key: Vec<i16> = table.try_get(4)?;
-            let place = |number: &i16| numbers.iter().position(|known| known == number);
-            Ok(Some(Table {
-                oid,
-                schema: table.try_get(0)?,
-                name: table.try_get(1)?,
-                has_policies: table.try_get(2)?,
-                is_partitioned: table.try_get(3)?,
-                key: key.iter().filter_map(place).collect(),
-                columns: read_columns,
-                rights: Mutex::default(),
-            }))
-        };
-        read().map_err(unreadable)
+        let privileges = Arc::new(Privileges { columns });
+        table.privileges().insert(Arc::clone(role), Arc::clone(&privileges));
+        Ok(privileges)
     }
 }
 
 impl Table {
-    fn rights(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Rights>>> {
-        self.rights.lock()
+    fn privileges(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Privileges>>> {
+        self.privileges.lock()
     }
 
-    /// Places of the key's columns.
-    pub(super) fn key_places(&self) -> HashSet<usize> {
+    /// Indexes of the key columns.
+    pub(super) fn key_positions(&self) -> HashSet<usize> {
         self.key.iter().copied().collect()
     }
 }
 
-/// A column of another type than the statement has.
+/// A catalog row did not have the expected columns.
 #[expect(clippy::needless_pass_by_value, reason = "passed to map_err")]
-fn unreadable(error: tokio_postgres::Error) -> SessionError {
-    SessionError::Unavailable(format!("the catalog cannot be read: {error}"))
+fn unexpected_row(error: tokio_postgres::Error) -> SessionError {
+    SessionError::Unavailable(format!("unexpected catalog row: {error}"))
 }

@@ -139,12 +139,12 @@ impl Value {
 
 /// The message is inconsistent, or of an unsupported protocol version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a replication message cannot be read: {0}")]
+#[error("invalid replication message: {0}")]
 pub struct DecodeError(&'static str);
 
 /// Object id of the table if the message is a row change. Inspects only the first five bytes.
 #[must_use]
-pub fn relation_of(message: &[u8]) -> Option<u32> {
+pub fn changed_relation(message: &[u8]) -> Option<u32> {
     match message {
         [b'I' | b'U' | b'D', oid @ ..] => Some(u32::from_be_bytes(*oid.first_chunk::<4>()?)),
         _ => None,
@@ -192,42 +192,42 @@ pub fn decode(message: Bytes) -> Result<Message, DecodeError> {
         }
         b'T' => return Ok(Message::Truncate),
         b'O' | b'Y' | b'M' => return Ok(Message::Other),
-        _ => return Err(DecodeError("its kind is unknown")),
+        _ => return Err(DecodeError("unknown kind")),
     };
     if reader.0.has_remaining() {
-        return Err(DecodeError("it is longer than its parts"));
+        return Err(DecodeError("trailing bytes"));
     }
     Ok(decoded)
 }
 
 struct Reader(Bytes);
 
-const SHORT: DecodeError = DecodeError("it is too short");
+const TRUNCATED: DecodeError = DecodeError("truncated");
 
 impl Reader {
     fn byte(&mut self) -> Result<u8, DecodeError> {
-        self.0.try_get_u8().map_err(|_| SHORT)
+        self.0.try_get_u8().map_err(|_| TRUNCATED)
     }
 
     fn u16(&mut self) -> Result<u16, DecodeError> {
-        self.0.try_get_u16().map_err(|_| SHORT)
+        self.0.try_get_u16().map_err(|_| TRUNCATED)
     }
 
     fn u32(&mut self) -> Result<u32, DecodeError> {
-        self.0.try_get_u32().map_err(|_| SHORT)
+        self.0.try_get_u32().map_err(|_| TRUNCATED)
     }
 
     fn u64(&mut self) -> Result<u64, DecodeError> {
-        self.0.try_get_u64().map_err(|_| SHORT)
+        self.0.try_get_u64().map_err(|_| TRUNCATED)
     }
 
     fn expect(&mut self, tag: u8) -> Result<(), DecodeError> {
-        if self.byte()? == tag { Ok(()) } else { Err(DecodeError("a tuple does not begin as one")) }
+        if self.byte()? == tag { Ok(()) } else { Err(DecodeError("tuple expected")) }
     }
 
     /// Reads text up to a NUL byte.
     fn string(&mut self) -> Result<String, DecodeError> {
-        let end = self.0.iter().position(|byte| *byte == 0).ok_or(SHORT)?;
+        let end = self.0.iter().position(|byte| *byte == 0).ok_or(TRUNCATED)?;
         let text = self.0.split_to(end);
         self.0.advance(1);
         String::from_utf8(text.into()).map_err(|_| DecodeError("a name is not UTF-8"))
@@ -251,7 +251,7 @@ impl Reader {
         match kind {
             b'K' => Ok(Old::Key(self.tuple()?)),
             b'O' => Ok(Old::Full(self.tuple()?)),
-            _ => Err(DecodeError("an old row is of an unknown kind")),
+            _ => Err(DecodeError("unknown kind of old row")),
         }
     }
 
@@ -263,9 +263,9 @@ impl Reader {
                 b'n' => Value::Null,
                 b'u' => Value::Unchanged,
                 b't' => {
-                    let length = usize::try_from(self.u32()?).map_err(|_| SHORT)?;
+                    let length = usize::try_from(self.u32()?).map_err(|_| TRUNCATED)?;
                     if length > self.0.len() {
-                        return Err(SHORT);
+                        return Err(TRUNCATED);
                     }
                     let text = self.0.split_to(length);
                     if str::from_utf8(&text).is_err() {
@@ -273,7 +273,7 @@ impl Reader {
                     }
                     Value::Text(text)
                 }
-                _ => return Err(DecodeError("a value is of an unknown kind")),
+                _ => return Err(DecodeError("unknown kind of value")),
             });
         }
         Ok(tuple)
@@ -407,18 +407,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_message_is_read_as_it_was_written(message in message()) {
+        fn messages_round_trip(message in message()) {
             let bytes = write(&message);
             if let Message::Change { relation, .. } = &message {
-                prop_assert_eq!(relation_of(&bytes), Some(*relation));
+                prop_assert_eq!(changed_relation(&bytes), Some(*relation));
             } else {
-                prop_assert_eq!(relation_of(&bytes), None);
+                prop_assert_eq!(changed_relation(&bytes), None);
             }
             prop_assert_eq!(decode(bytes.into()), Ok(message));
         }
 
         #[test]
-        fn a_message_cut_short_or_too_long_is_an_error(message in message(), extra in 1_u8..3) {
+        fn rejects_truncated_and_extended_messages(message in message(), extra in 1_u8..3) {
             let bytes = write(&message);
             for length in 0..bytes.len() {
                 prop_assert!(decode(bytes[..length].to_vec().into()).is_err());
@@ -428,8 +428,8 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..200)) {
-            let _read = relation_of(&bytes);
+        fn arbitrary_bytes_never_panic(bytes in vec(any::<u8>(), 0..200)) {
+            let _read = changed_relation(&bytes);
             let _read = decode(bytes.into());
         }
     }

@@ -8,14 +8,14 @@ use futures_util::future::{join, join_all};
 
 use super::filter::Test;
 use super::order::Decided;
-use super::plan::{Addressee, Plan};
+use super::plan::{Plan, Recipient};
+use super::slow_lanes::LaneKey;
 use super::subscriptions::{Identity, Match, Subscriber};
-use super::suspects::Subject;
-use super::visibility::{FilterCheck, GROUP, Lookup, Question, SessionError};
+use super::visibility::{FilterCheck, GROUP, Lookup, SessionError, VisibilityCheck};
 use super::worker::Worker;
 
-/// Filters of one account in a statement. More are evaluated aside.
-const MOST_FILTERS: usize = 32;
+/// Most filters of one account per statement; accounts with more are evaluated in a slow lane.
+const MAX_FILTERS: usize = 32;
 
 /// The evaluations a batch needs. Recipients are given by index.
 #[derive(Default)]
@@ -30,12 +30,12 @@ pub(super) struct Work {
 
 /// Visibility checks of subscribers with one role.
 struct Group {
-    questions: Vec<Question>,
-    addressees: Vec<Vec<usize>>,
+    checks: Vec<VisibilityCheck>,
+    recipients: Vec<Vec<usize>>,
 }
 
-/// An addressee, and the keys that it may see.
-pub(super) type Seen = (usize, Arc<[usize]>);
+/// A recipient, and the keys it may see.
+pub(super) type VisibleRows = (usize, Arc<[usize]>);
 
 impl Work {
     /// Minimum number of concurrent transactions.
@@ -44,82 +44,82 @@ impl Work {
     }
 }
 
-/// The filters of one account that PostgreSQL evaluates.
-pub(super) struct Trial<'a> {
+/// Filters of one account that PostgreSQL evaluates.
+pub(super) struct FilterGroup<'a> {
     pub(super) account: Arc<str>,
     pub(super) role: Arc<str>,
-    pub(super) addressees: Vec<Seen>,
-    /// Each with the changes that it is about.
+    pub(super) recipients: Vec<VisibleRows>,
+    /// Each filter with the changes it applies to.
     pub(super) filters: Vec<(&'a Test, Vec<usize>)>,
 }
 
-impl Trial<'_> {
-    pub(super) fn place(&self, test: &Test) -> Option<usize> {
+impl FilterGroup<'_> {
+    pub(super) fn index_of(&self, test: &Test) -> Option<usize> {
         self.filters.iter().position(|(known, _)| **known == *test)
     }
 
     /// Whether a binding's filters pass a change. `passing` contains (filter, change).
     pub(super) fn passes(&self, found: &Match, change: usize, passing: &HashSet<(usize, usize)>) -> bool {
-        let mut tests = found.asks.iter().filter_map(|ask| found.bound.tests.get(*ask));
-        tests.all(|test| self.place(test).is_some_and(|filter| passing.contains(&(filter, change))))
+        let mut tests = found.unresolved.iter().filter_map(|index| found.binding.tests.get(*index));
+        tests.all(|test| self.index_of(test).is_some_and(|filter| passing.contains(&(filter, change))))
     }
 }
 
 impl Worker {
-    /// Groups the subscribers of a batch, and sets suspects aside.
-    pub(super) fn divide(self: &Arc<Self>, plan: &Arc<Plan>) -> Work {
-        let has_suspects = !self.suspects.is_empty();
+    /// Groups the recipients of a batch, and hands those in a slow lane over to it.
+    pub(super) fn partition(self: &Arc<Self>, plan: &Arc<Plan>) -> Work {
+        let has_slow_lanes = !self.slow_lanes.is_empty();
         let mut work = Work::default();
-        let mut aside: HashMap<Subject, Vec<usize>> = HashMap::new();
-        let mut asked: HashMap<*const Identity, (Question, Vec<usize>)> = HashMap::new();
-        for (number, addressee) in plan.addressees.iter().enumerate() {
-            if has_suspects && let Some(subject) = self.suspected(addressee) {
-                aside.entry(subject).or_default().push(number);
+        let mut slow: HashMap<LaneKey, Vec<usize>> = HashMap::new();
+        let mut grouped: HashMap<*const Identity, (VisibilityCheck, Vec<usize>)> = HashMap::new();
+        for (number, recipient) in plan.recipients.iter().enumerate() {
+            if has_slow_lanes && let Some(key) = self.slow_lane_of(recipient) {
+                slow.entry(key).or_default().push(number);
                 continue;
             }
-            if addressee.keys().next().is_none() {
-                work.has_filters |= addressee.has_filters(&[]);
+            if recipient.keys().next().is_none() {
+                work.has_filters |= recipient.has_filters(&[]);
                 work.unrestricted.push(number);
                 continue;
             }
-            let (question, numbers) = asked.entry(Arc::as_ptr(&addressee.identity)).or_insert_with(|| {
-                (Question { identity: Arc::clone(&addressee.identity), keys: Vec::new() }, Vec::new())
+            let (check, numbers) = grouped.entry(Arc::as_ptr(&recipient.identity)).or_insert_with(|| {
+                (VisibilityCheck { identity: Arc::clone(&recipient.identity), keys: Vec::new() }, Vec::new())
             });
-            question.keys.extend(addressee.keys());
+            check.keys.extend(recipient.keys());
             numbers.push(number);
         }
-        for (question, _) in asked.values_mut() {
-            question.keys.sort_unstable();
-            question.keys.dedup();
+        for (check, _) in grouped.values_mut() {
+            check.keys.sort_unstable();
+            check.keys.dedup();
         }
-        let mut by_role: HashMap<Arc<str>, Vec<(Question, Vec<usize>)>> = HashMap::new();
-        for asked in asked.into_values() {
-            by_role.entry(Arc::clone(&asked.0.identity.role)).or_default().push(asked);
+        let mut by_role: HashMap<Arc<str>, Vec<(VisibilityCheck, Vec<usize>)>> = HashMap::new();
+        for grouped in grouped.into_values() {
+            by_role.entry(Arc::clone(&grouped.0.identity.role)).or_default().push(grouped);
         }
-        for mut asked in by_role.into_values() {
-            while !asked.is_empty() {
-                let rest = asked.split_off(asked.len().min(GROUP));
-                let (questions, addressees) = std::mem::replace(&mut asked, rest).into_iter().unzip();
-                work.groups.push(Group { questions, addressees });
+        for mut grouped in by_role.into_values() {
+            while !grouped.is_empty() {
+                let rest = grouped.split_off(grouped.len().min(GROUP));
+                let (checks, recipients) = std::mem::replace(&mut grouped, rest).into_iter().unzip();
+                work.groups.push(Group { checks, recipients });
             }
         }
-        for (subject, addressees) in aside {
-            if let Some(suspect) = self.suspects.get(&subject) {
-                self.set_aside(plan, subject, suspect, addressees);
+        for (key, recipients) in slow {
+            if let Some(lane) = self.slow_lanes.get(&key) {
+                self.evaluate_slowly(plan, key, lane, recipients);
             }
         }
         work
     }
 
-    /// What the addressee is evaluated aside for.
-    fn suspected(&self, addressee: &Addressee) -> Option<Subject> {
-        let policies = Subject::Policies(addressee.identity.account());
-        if addressee.keys().next().is_some() && self.suspects.get(&policies).is_some() {
+    /// The slow lane this recipient has to be evaluated in, if any.
+    fn slow_lane_of(&self, recipient: &Recipient) -> Option<LaneKey> {
+        let policies = LaneKey::Policies(recipient.identity.account());
+        if recipient.keys().next().is_some() && self.slow_lanes.get(&policies).is_some() {
             return Some(policies);
         }
-        let all: Vec<usize> = addressee.keys().collect();
-        let filters = Subject::Filters(addressee.subscriber.account(&addressee.identity));
-        let is_suspect = self.suspects.get(&filters).is_some() && addressee.has_filters(&all);
+        let all: Vec<usize> = recipient.keys().collect();
+        let filters = LaneKey::Filters(recipient.subscriber.account(&recipient.identity));
+        let is_suspect = self.slow_lanes.get(&filters).is_some() && recipient.has_filters(&all);
         is_suspect.then_some(filters)
     }
 
@@ -128,72 +128,77 @@ impl Worker {
         let nothing: Arc<[usize]> = Arc::default();
         let unrestricted = unrestricted.into_iter().map(|number| (number, Arc::clone(&nothing))).collect();
         let groups = groups.into_iter().map(|group| self.evaluate_group(plan, group));
-        let _done = join(join_all(groups), self.settle(plan, unrestricted)).await;
-        plan.leave_queue();
+        let _done = join(join_all(groups), self.decide_visible(plan, unrestricted)).await;
+        plan.release_queue_memory();
     }
 
     async fn evaluate_group(self: &Arc<Self>, plan: &Arc<Plan>, group: Group) {
-        let Group { questions, addressees } = group;
+        let Group { checks, recipients } = group;
         let lookup = Lookup::new(&plan.table, &plan.keys);
-        match self.parts.judge.visible(&lookup, &questions).await {
+        match self.parts.evaluator.visible(&lookup, &checks).await {
             Ok(outcomes) => {
-                let mut seen: Vec<Seen> = Vec::new();
-                for ((outcome, question), numbers) in outcomes.into_iter().zip(&questions).zip(addressees) {
+                let mut visible_rows: Vec<VisibleRows> = Vec::new();
+                for ((outcome, check), numbers) in outcomes.into_iter().zip(&checks).zip(recipients) {
                     match outcome {
                         Some(visible) => {
                             let visible: Arc<[usize]> = visible.into();
-                            seen.extend(numbers.into_iter().map(|number| (number, Arc::clone(&visible))));
+                            visible_rows
+                                .extend(numbers.into_iter().map(|number| (number, Arc::clone(&visible))));
                         }
-                        None => self.accuse(plan, Subject::Policies(question.identity.account()), numbers),
+                        None => self.demote(plan, LaneKey::Policies(check.identity.account()), numbers),
                     }
                 }
-                self.settle(plan, seen).await;
+                self.decide_visible(plan, visible_rows).await;
             }
-            Err(error) => self.force_resync(plan, addressees.into_iter().flatten(), &error),
+            Err(error) => self.force_resync(plan, recipients.into_iter().flatten(), &error),
         }
     }
 
-    /// Decides for subscribers whose filters are answered already, and has PostgreSQL evaluate those of the others.
-    async fn settle(self: &Arc<Self>, plan: &Arc<Plan>, seen: Vec<Seen>) {
-        let of = |number: usize| plan.addressees.get(number);
-        let (asking, answered): (Vec<Seen>, Vec<Seen>) = seen.into_iter().partition(|(number, visible)| {
-            of(*number).is_some_and(|addressee| addressee.has_filters(visible))
-        });
-        let decided = answered.iter().filter_map(|(number, visible)| {
-            // No change that it may see has such filters.
-            Some(plan.decided(of(*number)?, visible, &|_, _| true))
+    /// Decides for recipients without filters that PostgreSQL has to evaluate, and evaluates the filters of
+    /// the others.
+    async fn decide_visible(self: &Arc<Self>, plan: &Arc<Plan>, visible_rows: Vec<VisibleRows>) {
+        let recipient_at = |number: usize| plan.recipients.get(number);
+        let (filtered, unfiltered): (Vec<VisibleRows>, Vec<VisibleRows>) =
+            visible_rows.into_iter().partition(|(number, visible)| {
+                recipient_at(*number).is_some_and(|recipient| recipient.has_filters(visible))
+            });
+        let decided = unfiltered.iter().filter_map(|(number, visible)| {
+            // None of the visible changes has such a filter.
+            Some(plan.decided(recipient_at(*number)?, visible, &|_, _| true))
         });
         self.release(decided.collect());
-        if asking.is_empty() {
+        if filtered.is_empty() {
             return;
         }
-        let mut by_role: HashMap<Arc<str>, Vec<Trial<'_>>> = HashMap::new();
-        for trial in trials(plan, asking) {
-            if trial.filters.len() > MOST_FILTERS {
-                let numbers = trial.addressees.iter().map(|(number, _)| *number).collect();
-                self.accuse(plan, Subject::Filters(Arc::clone(&trial.account)), numbers);
+        let mut by_role: HashMap<Arc<str>, Vec<FilterGroup<'_>>> = HashMap::new();
+        for group in filter_groups(plan, filtered) {
+            if group.filters.len() > MAX_FILTERS {
+                let numbers = group.recipients.iter().map(|(number, _)| *number).collect();
+                self.demote(plan, LaneKey::Filters(Arc::clone(&group.account)), numbers);
             } else {
-                by_role.entry(Arc::clone(&trial.role)).or_default().push(trial);
+                by_role.entry(Arc::clone(&group.role)).or_default().push(group);
             }
         }
-        let groups =
-            by_role.iter().flat_map(|(role, trials)| trials.chunks(GROUP).map(move |group| (role, group)));
+        let groups = by_role
+            .iter()
+            .flat_map(|(role, filter_groups)| filter_groups.chunks(GROUP).map(move |group| (role, group)));
         let _done = join_all(groups.map(|(role, group)| self.try_filters(plan, role, group))).await;
     }
 
-    async fn try_filters(self: &Arc<Self>, plan: &Arc<Plan>, role: &str, trials: &[Trial<'_>]) {
-        let checks: Vec<Vec<FilterCheck<'_>>> = trials.iter().map(|trial| checks_of(plan, trial)).collect();
+    async fn try_filters(self: &Arc<Self>, plan: &Arc<Plan>, role: &str, filter_groups: &[FilterGroup<'_>]) {
+        let checks: Vec<Vec<FilterCheck<'_>>> =
+            filter_groups.iter().map(|group| filter_checks(plan, group)).collect();
         let numbers =
-            |trial: &Trial<'_>| trial.addressees.iter().map(|(number, _)| *number).collect::<Vec<_>>();
-        let outcomes = match self.parts.judge.passing(role, &checks).await {
+            |group: &FilterGroup<'_>| group.recipients.iter().map(|(number, _)| *number).collect::<Vec<_>>();
+        let outcomes = match self.parts.evaluator.passing(role, &checks).await {
             Ok(outcomes) => outcomes,
-            Err(error) => return self.force_resync(plan, trials.iter().flat_map(numbers), &error),
+            Err(error) => return self.force_resync(plan, filter_groups.iter().flat_map(numbers), &error),
         };
         let mut decided = Vec::new();
-        for (outcome, trial) in outcomes.into_iter().zip(trials) {
+        for (outcome, group) in outcomes.into_iter().zip(filter_groups) {
             match outcome {
-                Some(passing) => decided.extend(decide(plan, trial, &passing)),
-                None => self.accuse(plan, Subject::Filters(Arc::clone(&trial.account)), numbers(trial)),
+                Some(passing) => decided.extend(decide(plan, group, &passing)),
+                None => self.demote(plan, LaneKey::Filters(Arc::clone(&group.account)), numbers(group)),
             }
         }
         self.release(decided);
@@ -207,28 +212,29 @@ impl Worker {
         self.gap(&overflowed, "order");
     }
 
-    /// These subscribers exceeded their budget, or an evaluation of theirs failed.
-    fn accuse(self: &Arc<Self>, plan: &Arc<Plan>, subject: Subject, addressees: Vec<usize>) {
-        let suspect = self.suspects.accuse(&subject);
-        self.set_aside(plan, subject, suspect, addressees);
+    /// Moves recipients whose evaluation failed or exceeded its budget to a slow lane.
+    fn demote(self: &Arc<Self>, plan: &Arc<Plan>, key: LaneKey, recipients: Vec<usize>) {
+        let lane = self.slow_lanes.demote(&key);
+        self.evaluate_slowly(plan, key, lane, recipients);
     }
 
     /// PostgreSQL did not respond: these recipients rejoin.
     pub(super) fn force_resync(
         &self,
         plan: &Plan,
-        addressees: impl Iterator<Item = usize>,
+        recipients: impl Iterator<Item = usize>,
         error: &SessionError,
     ) {
-        let lost = addressees.filter_map(|number| plan.addressees.get(number));
-        let lost: Vec<Arc<Subscriber>> = lost.map(|addressee| Arc::clone(&addressee.subscriber)).collect();
-        self.gap(&lost, "database");
+        let recipients = recipients.filter_map(|number| plan.recipients.get(number));
+        let recipients: Vec<Arc<Subscriber>> =
+            recipients.map(|recipient| Arc::clone(&recipient.subscriber)).collect();
+        self.gap(&recipients, "database");
         tracing::info!(
             %error,
-            "changes of {}.{} could not be evaluated; {} channels join again",
+            "changes of {}.{} could not be evaluated; {} channels will rejoin",
             plan.relation.schema,
             plan.relation.name,
-            lost.len()
+            recipients.len()
         );
     }
 
@@ -240,64 +246,63 @@ impl Worker {
     }
 }
 
-/// The filters that are left, by account and role: equal ones of an account are one.
-pub(super) fn trials(plan: &Plan, asking: Vec<Seen>) -> Vec<Trial<'_>> {
-    let mut places: HashMap<(Arc<str>, Arc<str>), usize> = HashMap::new();
-    let mut trials: Vec<Trial<'_>> = Vec::new();
-    for (number, visible) in asking {
-        let Some(addressee) = plan.addressees.get(number) else { continue };
-        let account = addressee.subscriber.account(&addressee.identity);
-        let role = Arc::clone(&addressee.identity.role);
-        let place = *places.entry((Arc::clone(&account), Arc::clone(&role))).or_insert_with(|| {
-            trials.push(Trial { account, role, addressees: Vec::new(), filters: Vec::new() });
-            trials.len() - 1
+/// Groups the filters still to be evaluated by account and role, without duplicates.
+pub(super) fn filter_groups(plan: &Plan, filtered: Vec<VisibleRows>) -> Vec<FilterGroup<'_>> {
+    let mut positions: HashMap<(Arc<str>, Arc<str>), usize> = HashMap::new();
+    let mut filter_groups: Vec<FilterGroup<'_>> = Vec::new();
+    for (number, visible) in filtered {
+        let Some(recipient) = plan.recipients.get(number) else { continue };
+        let account = recipient.subscriber.account(&recipient.identity);
+        let role = Arc::clone(&recipient.identity.role);
+        let position = *positions.entry((Arc::clone(&account), Arc::clone(&role))).or_insert_with(|| {
+            filter_groups.push(FilterGroup { account, role, recipients: Vec::new(), filters: Vec::new() });
+            filter_groups.len() - 1
         });
-        let Some(trial) = trials.get_mut(place) else { continue };
-        for delivery in addressee.deliveries.iter().filter(|delivery| delivery.is_visible(&visible)) {
-            let asks = delivery
-                .matches
-                .iter()
-                .flat_map(|found| found.asks.iter().filter_map(|ask| found.bound.tests.get(*ask)));
-            for test in asks {
-                let filter = trial.place(test).unwrap_or_else(|| {
-                    trial.filters.push((test, Vec::new()));
-                    trial.filters.len() - 1
+        let Some(group) = filter_groups.get_mut(position) else { continue };
+        for delivery in recipient.deliveries.iter().filter(|delivery| delivery.is_visible(&visible)) {
+            let unresolved = delivery.matches.iter().flat_map(|found| {
+                found.unresolved.iter().filter_map(|index| found.binding.tests.get(*index))
+            });
+            for test in unresolved {
+                let filter = group.index_of(test).unwrap_or_else(|| {
+                    group.filters.push((test, Vec::new()));
+                    group.filters.len() - 1
                 });
-                if let Some((_, changes)) = trial.filters.get_mut(filter)
+                if let Some((_, changes)) = group.filters.get_mut(filter)
                     && !changes.contains(&delivery.change)
                 {
                     changes.push(delivery.change);
                 }
             }
         }
-        trial.addressees.push((number, visible));
+        group.recipients.push((number, visible));
     }
-    trials
+    filter_groups
 }
 
-/// The value of a change that a filter is about.
-pub(super) fn value_of<'a>(plan: &'a Plan, test: &Test, change: usize) -> Option<&'a str> {
-    let place = plan.relation.columns.iter().position(|column| column.name == *test.column)?;
-    plan.changes.get(change)?.value(place)
+/// The value of a change that a filter applies to.
+pub(super) fn filter_value<'a>(plan: &'a Plan, test: &Test, change: usize) -> Option<&'a str> {
+    let position = plan.relation.columns.iter().position(|column| column.name == *test.column)?;
+    plan.changes.get(change)?.value(position)
 }
 
-fn checks_of<'a>(plan: &'a Plan, trial: &Trial<'a>) -> Vec<FilterCheck<'a>> {
+fn filter_checks<'a>(plan: &'a Plan, group: &FilterGroup<'a>) -> Vec<FilterCheck<'a>> {
     let check = |(test, changes): &(&'a Test, Vec<usize>)| FilterCheck {
         test,
-        values: changes.iter().map(|change| value_of(plan, test, *change).unwrap_or_default()).collect(),
+        values: changes.iter().map(|change| filter_value(plan, test, *change).unwrap_or_default()).collect(),
     };
-    trial.filters.iter().map(check).collect()
+    group.filters.iter().map(check).collect()
 }
 
-/// `passing` holds filters, and values by their place.
-fn decide(plan: &Plan, trial: &Trial<'_>, passing: &HashSet<(usize, usize)>) -> Vec<Decided> {
+/// `passing` contains (filter, value), both by index.
+fn decide(plan: &Plan, group: &FilterGroup<'_>, passing: &HashSet<(usize, usize)>) -> Vec<Decided> {
     let by_change = passing
         .iter()
-        .filter_map(|(filter, value)| Some((*filter, *trial.filters.get(*filter)?.1.get(*value)?)));
+        .filter_map(|(filter, value)| Some((*filter, *group.filters.get(*filter)?.1.get(*value)?)));
     let by_change: HashSet<(usize, usize)> = by_change.collect();
-    let decided = trial.addressees.iter().filter_map(|(number, visible)| {
-        let addressee = plan.addressees.get(*number)?;
-        Some(plan.decided(addressee, visible, &|found, change| trial.passes(found, change, &by_change)))
+    let decided = group.recipients.iter().filter_map(|(number, visible)| {
+        let recipient = plan.recipients.get(*number)?;
+        Some(plan.decided(recipient, visible, &|found, change| group.passes(found, change, &by_change)))
     });
     decided.collect()
 }

@@ -297,13 +297,13 @@ impl Comparison {
 #[derive(PartialEq)]
 struct NumericKey<'a> {
     class: i8,
-    whole: &'a str,
+    integer: &'a str,
     fraction: &'a str,
 }
 
 impl PartialOrd for NumericKey<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        let size = |key: &Self| (key.whole.len(), key.whole.to_owned(), key.fraction.to_owned());
+        let size = |key: &Self| (key.integer.len(), key.integer.to_owned(), key.fraction.to_owned());
         Some(self.class.cmp(&other.class).then_with(|| {
             let order = size(self).cmp(&size(other));
             if self.class < 0 { order.reverse() } else { order }
@@ -312,7 +312,7 @@ impl PartialOrd for NumericKey<'_> {
 }
 
 fn numeric_key(text: &str) -> Option<NumericKey<'_>> {
-    let special = |class| Some(NumericKey { class, whole: "", fraction: "" });
+    let special = |class| Some(NumericKey { class, integer: "", fraction: "" });
     match text {
         "NaN" => return special(3),
         "Infinity" => return special(2),
@@ -323,17 +323,17 @@ fn numeric_key(text: &str) -> Option<NumericKey<'_>> {
         Some(digits) => (true, digits),
         None => (false, text),
     };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    if digits.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
+    let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if digits.is_empty() || !integer.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
-    let class = match (whole.is_empty() && fraction.is_empty(), is_negative) {
+    let (integer, fraction) = (integer.trim_start_matches('0'), fraction.trim_end_matches('0'));
+    let class = match (integer.is_empty() && fraction.is_empty(), is_negative) {
         (true, _) => 0,
         (false, true) => -1,
         (false, false) => 1,
     };
-    Some(NumericKey { class, whole, fraction })
+    Some(NumericKey { class, integer, fraction })
 }
 
 /// Year, and the rest, which sorts as text because the offset is always `+00`.
@@ -423,14 +423,14 @@ pub enum Verdict {
     Yes,
     /// The value does not pass.
     No,
-    /// PostgreSQL has to say.
-    Ask,
+    /// PostgreSQL has to evaluate the condition.
+    NeedsPostgres,
 }
 
 impl Test {
     /// Evaluates the condition; the inner `None` is NULL. An unavailable value does not pass.
     #[must_use]
-    pub fn judge(&self, value: Option<Option<&str>>) -> Verdict {
+    pub fn evaluate(&self, value: Option<Option<&str>>) -> Verdict {
         let Some(value) = value else { return Verdict::No };
         let truth = match (&self.operand, value) {
             (Operand::Truth(truth), value) => Some(match truth {
@@ -443,11 +443,11 @@ impl Test {
             (Operand::One(_) | Operand::Many { .. }, None) => return Verdict::No,
             (Operand::One(operand), Some(value)) => match self.compare(value, operand) {
                 Some(truth) => Some(truth),
-                None => return Verdict::Ask,
+                None => return Verdict::NeedsPostgres,
             },
             (Operand::Many { items, has_null, .. }, Some(value)) => {
                 if !self.comparison.has_unique_texts() {
-                    return Verdict::Ask;
+                    return Verdict::NeedsPostgres;
                 }
                 let is_among = items.iter().any(|item| &**item == value);
                 if !is_among && *has_null { None } else { Some(is_among) }
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_column_operator_and_value() {
+    fn parses_column_operator_and_value() {
         let condition = one("plan_id=eq.7");
         assert_eq!(
             (condition.column.as_str(), condition.operator, condition.value.as_str()),
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_split_at_top_level_commas() {
+    fn splits_at_top_level_commas() {
         let values = |text: &str| parse(text).unwrap().into_iter().map(|c| c.value).collect::<Vec<_>>();
         assert_eq!(values("a=in.(1,2,3),b=eq.4"), ["{1,2,3}", "4"]);
         assert_eq!(values("a=eq.\"x,y\",b=gt.4"), ["x,y", "4"]);
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_worded_as_upstream() {
+    fn errors_use_upstream_wording() {
         let reason = |text: &str| parse(text).unwrap_err();
         assert_eq!(reason("wrong"), r#"["wrong"]"#);
         assert_eq!(reason("a=foo.hey"), r#"["foo", "hey"]"#);
@@ -564,10 +564,10 @@ mod tests {
     }
 
     #[test]
-    fn values_are_compared_by_type() {
+    fn compares_values_by_type() {
         use Comparison::{Date, Equality, Float, Integer, Numeric, Ordered, Postgres};
         use Operator::{Eq, Gt, IsDistinct, Lt, Lte, Neq};
-        use Verdict::{Ask, No, Yes};
+        use Verdict::{NeedsPostgres, No, Yes};
         for (operator, comparison, value, operand, verdict) in [
             (Gt, Integer, "10", "9", Yes),
             (Lt, Integer, "-10", "9", Yes),
@@ -584,49 +584,49 @@ mod tests {
             (Lte, Date, "2024-02-03 04:05:06+00", "2024-02-03 04:05:06.5+00", Yes),
             (Neq, Ordered, "a", "b", Yes),
             (Eq, Equality, "a", "A", No),
-            (Lt, Equality, "a", "b", Ask),
-            (Eq, Postgres, "a", "a", Ask),
+            (Lt, Equality, "a", "b", NeedsPostgres),
+            (Eq, Postgres, "a", "a", NeedsPostgres),
             (IsDistinct, Equality, "a", "a", No),
         ] {
-            let judged = test(operator, comparison, operand).judge(Some(Some(value)));
-            assert_eq!(judged, verdict, "{value} {operator:?} {operand}");
+            let verdict_for = test(operator, comparison, operand).evaluate(Some(Some(value)));
+            assert_eq!(verdict_for, verdict, "{value} {operator:?} {operand}");
         }
     }
 
     #[test]
-    fn null_passes_only_where_it_is_asked_for() {
+    fn null_passes_only_is_null_and_is_distinct() {
         let null = Some(None);
-        assert_eq!(test(Operator::Neq, Comparison::Integer, "1").judge(null), Verdict::No);
-        assert_eq!(test(Operator::IsDistinct, Comparison::Postgres, "1").judge(null), Verdict::Yes);
+        assert_eq!(test(Operator::Neq, Comparison::Integer, "1").evaluate(null), Verdict::No);
+        assert_eq!(test(Operator::IsDistinct, Comparison::Postgres, "1").evaluate(null), Verdict::Yes);
         let mut negated = test(Operator::Eq, Comparison::Integer, "1");
         negated.is_negated = true;
-        assert_eq!(negated.judge(null), Verdict::No);
-        assert_eq!(negated.judge(Some(Some("2"))), Verdict::Yes);
+        assert_eq!(negated.evaluate(null), Verdict::No);
+        assert_eq!(negated.evaluate(Some(Some("2"))), Verdict::Yes);
         let is = |truth| Test { operand: Operand::Truth(truth), ..test(Operator::Is, Comparison::Bool, "") };
-        assert_eq!(is(Truth::Null).judge(null), Verdict::Yes);
-        assert_eq!(is(Truth::True).judge(Some(Some("t"))), Verdict::Yes);
-        assert_eq!(is(Truth::False).judge(null), Verdict::No);
-        assert_eq!(is(Truth::Null).judge(None), Verdict::No);
+        assert_eq!(is(Truth::Null).evaluate(null), Verdict::Yes);
+        assert_eq!(is(Truth::True).evaluate(Some(Some("t"))), Verdict::Yes);
+        assert_eq!(is(Truth::False).evaluate(null), Verdict::No);
+        assert_eq!(is(Truth::Null).evaluate(None), Verdict::No);
     }
 
     #[test]
-    fn a_null_among_the_items_leaves_the_rest_unknown() {
+    fn null_among_items_makes_others_unknown() {
         let mut test = test(Operator::In, Comparison::Integer, "");
         test.operand = Operand::Many { items: vec!["1".into()], has_null: true, literal: "{1,null}".into() };
-        assert_eq!(test.judge(Some(Some("1"))), Verdict::Yes);
-        assert_eq!(test.judge(Some(Some("2"))), Verdict::No);
+        assert_eq!(test.evaluate(Some(Some("1"))), Verdict::Yes);
+        assert_eq!(test.evaluate(Some(Some("2"))), Verdict::No);
         test.is_negated = true;
-        assert_eq!(test.judge(Some(Some("2"))), Verdict::No);
+        assert_eq!(test.evaluate(Some(Some("2"))), Verdict::No);
     }
 
     proptest! {
         #[test]
-        fn any_filter_is_read_or_refused(text in ".{0,60}") {
+        fn parsing_never_panics(text in ".{0,60}") {
             let _read = parse(&text);
         }
 
         #[test]
-        fn numeric_is_compared_as_numbers_are(left in -1_000_000_i64..1_000_000, right in -1_000_000_i64..1_000_000) {
+        fn numeric_text_order_equals_numeric_order(left in -1_000_000_i64..1_000_000, right in -1_000_000_i64..1_000_000) {
             let text = |number: i64| format!("{}{}.{:03}", if number < 0 { "-" } else { "" }, number.abs() / 1000, number.abs() % 1000);
             prop_assert_eq!(Comparison::Numeric.compare(&text(left), &text(right)), Some(left.cmp(&right)));
         }

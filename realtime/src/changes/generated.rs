@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
+
 use basalt_pg::pool::ServicePool;
 use basalt_pg::session::SessionError;
 use basalt_pg::sql::Sql;
@@ -12,40 +14,73 @@ use tokio::time::Instant;
 use super::catalog::{LIMIT, Table};
 use super::decoder::{Old, Relation, RelationColumn, RowChange, Tuple, Value};
 use super::payload::Change;
-use super::plan::key_of;
+use super::plan::row_key;
 use super::stream::SESSION_SETTINGS;
 use super::visibility::{key_equals, keys_from};
 
-/// Places of the generated columns that the stream leaves out. None where it leaves out others as well: then the publication names
-/// columns, and these are not among them.
-pub(super) fn missing(table: &Table, relation: &Relation) -> Vec<usize> {
+/// Adds missing generated columns to batches of one table, and remembers when there are none.
+#[derive(Default)]
+pub(super) struct Completion {
+    /// A definition known to have all columns.
+    complete: Mutex<Option<Arc<Relation>>>,
+}
+
+impl Completion {
+    /// Adds the generated columns that PostgreSQL did not stream to the changes. Returns the extended definition, or `None` if
+    /// nothing was missing.
+    ///
+    /// # Errors
+    /// PostgreSQL did not respond.
+    pub(super) async fn complete(
+        &self,
+        pool: &ServicePool,
+        table: &Table,
+        relation: &Arc<Relation>,
+        changes: &mut [Change],
+    ) -> Result<Option<Arc<Relation>>, SessionError> {
+        if self.known_complete().as_ref().is_some_and(|complete| Arc::ptr_eq(complete, relation)) {
+            return Ok(None);
+        }
+        let missing = missing(table, relation);
+        if missing.is_empty() {
+            *self.known_complete() = Some(Arc::clone(relation));
+            return Ok(None);
+        }
+        add(pool, table, relation, &missing, changes).await.map(Some)
+    }
+
+    fn known_complete(&self) -> MutexGuard<'_, Option<Arc<Relation>>> {
+        self.complete.lock()
+    }
+}
+
+/// Positions of the generated columns that the stream omits. None if it omits others as well: then the publication has a column
+/// list, and these columns are not in it.
+fn missing(table: &Table, relation: &Relation) -> Vec<usize> {
     let is_streamed = |name: &str| relation.columns.iter().any(|column| column.name == name);
     let unstreamed = table.columns.iter().enumerate().filter(|(_, column)| !is_streamed(&column.name));
     let (generated, others): (Vec<_>, Vec<_>) = unstreamed.partition(|(_, column)| column.is_generated);
     if !others.is_empty() || table.key.is_empty() {
         return Vec::new();
     }
-    generated.into_iter().map(|(place, _)| place).collect()
+    generated.into_iter().map(|(position, _)| position).collect()
 }
 
-/// Adds these columns to the changes, whose transactions are visible, and to what describes them.
-///
-/// # Errors
-/// PostgreSQL cannot be asked.
-pub(super) async fn add(
+/// Adds these columns to the changes, whose transactions must be visible. Returns the extended definition.
+async fn add(
     pool: &ServicePool,
     table: &Table,
     relation: &Relation,
-    places: &[usize],
+    positions: &[usize],
     changes: &mut [Change],
 ) -> Result<Arc<Relation>, SessionError> {
     let keyed: Vec<(usize, Vec<String>)> = changes
         .iter()
         .enumerate()
         .filter(|(_, change)| !matches!(change.row, RowChange::Delete { .. }))
-        .filter_map(|(number, change)| Some((number, key_of(table, relation, change)?)))
+        .filter_map(|(number, change)| Some((number, row_key(table, relation, change)?)))
         .collect();
-    let rows = match read(pool, table, relation, places, &keyed).await {
+    let rows = match read(pool, table, relation, positions, &keyed).await {
         Ok(rows) => rows,
         // The login may not read the table: omit the columns.
         Err(SessionError::Postgres(error)) if !error.is_fatal && !error.is_unavailable() => Vec::new(),
@@ -60,7 +95,7 @@ pub(super) async fn add(
             *slot = Some(added);
         }
     }
-    let unknown = vec![Value::Unchanged; places.len()];
+    let unknown = vec![Value::Unchanged; positions.len()];
     for (change, generated) in changes.iter_mut().zip(generated) {
         let (old, new) = match &mut change.row {
             RowChange::Insert { new } => (None, Some(new)),
@@ -74,27 +109,27 @@ pub(super) async fn add(
             new.extend(generated.unwrap_or_else(|| unknown.clone()));
         }
     }
-    let mut whole = relation.clone();
-    let columns = places.iter().filter_map(|place| table.columns.get(*place));
-    whole.columns.extend(columns.map(|column| RelationColumn {
+    let mut extended = relation.clone();
+    let columns = positions.iter().filter_map(|position| table.columns.get(*position));
+    extended.columns.extend(columns.map(|column| RelationColumn {
         name: column.name.clone(),
         type_oid: column.type_oid,
         is_key: false,
     }));
-    Ok(Arc::new(whole))
+    Ok(Arc::new(extended))
 }
 
-/// Whether a row is the one that a change has made, as far as the change tells.
-fn is_same(told: &[Value], read: &[Value]) -> bool {
-    told.iter().zip(read).all(|(told, read)| *told == Value::Unchanged || told == read)
+/// Whether a row read now equals the row of the change, ignoring values that were not streamed.
+fn is_same(streamed: &[Value], read: &[Value]) -> bool {
+    streamed.iter().zip(read).all(|(streamed, read)| *streamed == Value::Unchanged || streamed == read)
 }
 
-/// The rows with these keys as they are now: the columns that are streamed, then those at `places`.
+/// Reads the current rows with these keys: the streamed columns, then those at `positions`.
 async fn read(
     pool: &ServicePool,
     table: &Table,
     relation: &Relation,
-    places: &[usize],
+    positions: &[usize],
     keyed: &[(usize, Vec<String>)],
 ) -> Result<Vec<(usize, Tuple)>, SessionError> {
     if keyed.is_empty() {
@@ -111,7 +146,7 @@ async fn read(
         }
         let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> =
             keys.iter().map(|keys| keys as &(dyn tokio_postgres::types::ToSql + Sync)).collect();
-        tx.query(&text(table, relation, places), &params).await
+        tx.query(&text(table, relation, positions), &params).await
     };
     let rows = read.await;
     let rows = tx.finish(rows).await?;
@@ -121,15 +156,16 @@ async fn read(
             let text: Option<String> = row.try_get(column + 1).ok()?;
             Some(text.map_or(Value::Null, |text| Value::Text(Bytes::from(text))))
         };
-        let values: Option<Tuple> = (0..relation.columns.len() + places.len()).map(value).collect();
+        let values: Option<Tuple> = (0..relation.columns.len() + positions.len()).map(value).collect();
         Some((keyed.get(number)?.0, values?))
     };
     Ok(rows.iter().filter_map(read).collect())
 }
 
-/// Values as their types print them, which a cast to text does not always do.
-fn text(table: &Table, relation: &Relation, places: &[usize]) -> String {
-    let added = places.iter().filter_map(|place| table.columns.get(*place)).map(|column| &column.name);
+/// Selects values as their types print them, which a cast to text does not always do.
+fn text(table: &Table, relation: &Relation, positions: &[usize]) -> String {
+    let added =
+        positions.iter().filter_map(|position| table.columns.get(*position)).map(|column| &column.name);
     let names = relation.columns.iter().map(|column| &column.name).chain(added);
     let mut sql = Sql::text("select k.n");
     for name in names {

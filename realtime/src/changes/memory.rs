@@ -22,7 +22,7 @@ impl ChangeMemory {
         Arc::new(Self { used: AtomicUsize::new(0), limit, gauge })
     }
 
-    /// `None` where there is no room.
+    /// Reserves bytes; `None` if the limit would be exceeded.
     #[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
     pub(super) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<MemoryShare> {
         let used = self.used.fetch_add(bytes, Ordering::Relaxed) + bytes;

@@ -25,12 +25,12 @@ use super::{MessagePayload, MessageSink};
 
 /// Most rows waiting to be broadcast.
 const QUEUE: usize = 1024;
-/// Ids that are remembered.
-const REMEMBERED: usize = 8192;
-/// A transaction may commit its rows this long after it has begun, which is their time.
+/// Number of ids kept.
+const KEPT_IDS: usize = 8192;
+/// Rows are timestamped when their transaction starts; it may commit this much later.
 const OVERLAP: Duration = Duration::from_secs(30);
-/// Rows that are read after a gap.
-const MOST_MISSED: i64 = 5000;
+/// Most rows read after a gap.
+const MAX_MISSED: i64 = 5000;
 
 /// Receives rows from the stream.
 pub(super) struct Queue {
@@ -41,7 +41,7 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct Missed {
     is_due: AtomicBool,
-    woken: Notify,
+    notify: Notify,
 }
 
 impl Queue {
@@ -55,7 +55,7 @@ impl Queue {
     /// Reports that rows were missed.
     pub(super) fn gap(&self) {
         self.missed.is_due.store(true, Ordering::Release);
-        self.missed.woken.notify_one();
+        self.missed.notify.notify_one();
     }
 }
 
@@ -108,16 +108,16 @@ impl Broadcaster {
             let row = tokio::select! {
                 biased;
                 row = rows.recv() => row,
-                () = self.missed.woken.notified() => {
-                    // Rows of the new stream may come before those that were missed: none is lost, and order is only promised
-                    // for one sender's transaction.
+                () = self.missed.notify.notified() => {
+                    // Rows of the new stream may be broadcast before missed ones: none is lost, and order is
+                    // only guaranteed within one sender's transaction.
                     if self.missed.is_due.swap(false, Ordering::AcqRel)
                         && let Err(error) = self.catch_up().await
                     {
-                        tracing::info!(%error, "messages that were missed could not be read; trying again");
+                        tracing::info!(%error, "could not read missed messages; retrying");
                         tokio::time::sleep(Duration::from_secs(1)).await;
                         self.missed.is_due.store(true, Ordering::Release);
-                        self.missed.woken.notify_one();
+                        self.missed.notify.notify_one();
                     }
                     continue;
                 }
@@ -135,7 +135,7 @@ impl Broadcaster {
             return;
         }
         self.order.push_back(row.id);
-        if self.order.len() > REMEMBERED
+        if self.order.len() > KEPT_IDS
             && let Some(oldest) = self.order.pop_front()
         {
             self.seen.remove(&oldest);
@@ -165,7 +165,7 @@ impl Broadcaster {
 
     /// Broadcasts rows of the table that were not seen in the stream.
     async fn catch_up(&mut self) -> Result<(), SessionError> {
-        const LOOK: &str = "
+        const QUERY: &str = "
             select id, topic, event, private, payload::text, binary_payload, skip_broadcast
             from realtime.messages
             where inserted_at > (to_timestamp($1) at time zone 'utc')
@@ -176,7 +176,7 @@ impl Broadcaster {
         #[expect(clippy::cast_precision_loss, reason = "microsecond precision is not needed")]
         let seconds = since.as_microsecond() as f64 / 1e6;
         let tx = self.pool.autocommit(Instant::now() + Duration::from_secs(10)).await?;
-        let rows = tx.query(LOOK, &[&seconds, &MOST_MISSED]).await?;
+        let rows = tx.query(QUERY, &[&seconds, &MAX_MISSED]).await?;
         tx.commit().await?;
         for row in rows {
             let read = || -> Result<Row, tokio_postgres::Error> {
@@ -205,8 +205,8 @@ fn read(relation: &Relation, message: Bytes) -> Option<Row> {
         return None;
     };
     let text = |name: &str| {
-        let place = relation.columns.iter().position(|column| column.name == name)?;
-        new.get(place)?.text()
+        let index = relation.columns.iter().position(|column| column.name == name)?;
+        new.get(index)?.text()
     };
     let is_true = |name: &str| text(name).map(|text| text == "t");
     let bytes = |text: &str| hex::decode(text.strip_prefix("\\x")?).ok();

@@ -14,14 +14,14 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
 
+use super::batch::Item;
 use super::memory::{ChangeMemory, MemoryShare};
 use super::subscriptions::Subscriber;
-use super::worker::Item;
 use super::{ChangeSink, EncodedChange};
 
-/// Decided changes that a channel may hold.
-const MOST_HELD: usize = 4096;
-/// What a held change takes beside its JSON, which channels share.
+/// Most decided changes a channel may hold.
+const MAX_HELD: usize = 4096;
+/// Estimated size of a held change without its JSON, which channels share.
 const HELD_BYTES: usize = 160;
 
 /// Sequence number of a change in the stream.
@@ -56,14 +56,15 @@ impl TableQueue {
         self.filled.notify_one();
     }
 
-    /// Waits for the next batch of changes that have one definition. `None` once the queue is closed and empty.
-    pub(super) async fn next(&self, most: usize) -> Option<Vec<Item>> {
+    /// Waits for the next batch, up to `max` changes with the same table definition. `None` once the queue
+    /// is closed and empty.
+    pub(super) async fn next(&self, max: usize) -> Option<Vec<Item>> {
         loop {
             {
                 let mut state = self.state();
                 if let Some(first) = state.items.front() {
                     let (position, relation) = (first.position, Arc::clone(&first.relation));
-                    let same = state.items.iter().take(most);
+                    let same = state.items.iter().take(max);
                     let count = same.take_while(|item| Arc::ptr_eq(&item.relation, &relation)).count();
                     state.planning = Some(position);
                     return Some(state.items.drain(..count).collect());
@@ -160,8 +161,8 @@ impl Outbox {
         if self.has_ended {
             return Ok(false);
         }
-        if let Some(place) = self.open.iter().position(|open| *open == first) {
-            self.open.swap_remove(place);
+        if let Some(index) = self.open.iter().position(|open| *open == first) {
+            self.open.swap_remove(index);
         }
         let bound = self.bound(unplanned);
         for outgoing in changes {
@@ -177,7 +178,7 @@ impl Outbox {
 
     fn hold(&mut self, outgoing: Outgoing, memory: &Arc<ChangeMemory>) -> Result<(), Overflow> {
         let Outgoing { at, encoded, ids } = outgoing;
-        if self.held.len() >= MOST_HELD {
+        if self.held.len() >= MAX_HELD {
             return Err(Overflow);
         }
         if encoded.held.get().is_none() {
@@ -249,7 +250,7 @@ impl Sequencer {
         let unplanned = self.unplanned();
         let (mut overflowed, mut is_held) = (Vec::new(), false);
         for Decided { subscriber, first, changes } in all {
-            let bound = bound_of(&unplanned, &subscriber);
+            let bound = release_bound(&unplanned, &subscriber);
             let outcome = subscriber.outbox().decide(first, changes, bound, &*subscriber.sink, &self.memory);
             match outcome {
                 Ok(false) => {}
@@ -278,7 +279,7 @@ impl Sequencer {
         }
         let unplanned = self.unplanned();
         for subscriber in holding {
-            let bound = bound_of(&unplanned, &subscriber);
+            let bound = release_bound(&unplanned, &subscriber);
             let mut outbox = subscriber.outbox();
             let bound = outbox.bound(bound);
             outbox.release(bound, &*subscriber.sink);
@@ -299,8 +300,8 @@ impl Sequencer {
     }
 }
 
-/// The first change of the subscriber's tables that is not planned.
-fn bound_of(unplanned: &[(Arc<TableQueue>, Position)], subscriber: &Subscriber) -> Position {
+/// Position of the first unplanned change in the tables the subscriber watches.
+fn release_bound(unplanned: &[(Arc<TableQueue>, Position)], subscriber: &Subscriber) -> Position {
     let watched = unplanned.iter().filter(|(queue, _)| subscriber.watches(&queue.schema, &queue.name));
     watched.map(|(_, position)| *position).min().unwrap_or(Position::MAX)
 }

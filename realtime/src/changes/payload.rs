@@ -40,10 +40,10 @@ impl Change {
         }
     }
 
-    /// The value of the row at a place of its definition, if it is known and not NULL.
-    pub(super) fn value(&self, place: usize) -> Option<&str> {
-        match self.row().get(place)? {
-            Value::Unchanged => self.before()?.get(place)?.text(),
+    /// The value at a position of the relation, unless unavailable or NULL.
+    pub(super) fn value(&self, position: usize) -> Option<&str> {
+        match self.row().get(position)? {
+            Value::Unchanged => self.before()?.get(position)?.text(),
             value @ (Value::Null | Value::Text(_)) => value.text(),
         }
     }
@@ -61,24 +61,24 @@ impl Change {
 pub(super) struct Layout<'a> {
     pub(super) table: &'a Table,
     pub(super) relation: &'a Relation,
-    places: Vec<Option<usize>>,
+    positions: Vec<Option<usize>>,
 }
 
 impl<'a> Layout<'a> {
     pub(super) fn new(table: &'a Table, relation: &'a Relation) -> Self {
-        let place = |name: &str| relation.columns.iter().position(|column| column.name == name);
-        let places = table.columns.iter().map(|column| place(&column.name)).collect();
-        Self { table, relation, places }
+        let position = |name: &str| relation.columns.iter().position(|column| column.name == name);
+        let positions = table.columns.iter().map(|column| position(&column.name)).collect();
+        Self { table, relation, positions }
     }
 
-    /// Where a column of the table lies in a row.
-    pub(super) fn place(&self, column: usize) -> Option<usize> {
-        self.places.get(column).copied().flatten()
+    /// Position of a table column in a streamed row.
+    pub(super) fn position(&self, column: usize) -> Option<usize> {
+        self.positions.get(column).copied().flatten()
     }
 
     fn is_identity(&self, column: usize) -> bool {
-        let place = self.place(column).and_then(|place| self.relation.columns.get(place));
-        place.is_some_and(|column| column.is_key)
+        let position = self.position(column).and_then(|position| self.relation.columns.get(position));
+        position.is_some_and(|column| column.is_key)
     }
 }
 
@@ -125,7 +125,7 @@ pub(super) fn encode(change: &Change, layout: &Layout<'_>, mask: &[bool]) -> Enc
         }
         // Policies cannot be evaluated for a deleted row, so only its key is sent.
         RowChange::Delete { old } if layout.table.has_policies => {
-            let keys = layout.table.key_places();
+            let keys = layout.table.key_positions();
             object("old_record", old.tuple(), None, &|column| keys.contains(&column) && identity(column));
         }
         RowChange::Delete { old: Old::Full(old) } => object("old_record", old, None, &all),
@@ -183,9 +183,9 @@ fn push_row(
         if !mask.get(index).copied().unwrap_or_default() || !wants(index) {
             continue;
         }
-        let Some(place) = layout.place(index) else { continue };
-        let value = match tuple.get(place) {
-            Some(Value::Unchanged) => before.and_then(|before| before.get(place)),
+        let Some(position) = layout.position(index) else { continue };
+        let value = match tuple.get(position) {
+            Some(Value::Unchanged) => before.and_then(|before| before.get(position)),
             value => value,
         };
         let text = match value {
@@ -193,19 +193,19 @@ fn push_row(
             Some(Value::Null) => None,
             Some(value @ Value::Text(_)) => value.text(),
         };
-        let begin = out.len();
+        let start = out.len();
         if !is_first {
             out.push(',');
         }
         push_string(out, &column.name);
         out.push(':');
-        let value_begin = out.len();
+        let value_start = out.len();
         match text {
             None => out.push_str("null"),
             Some(text) => column.json.push(out, text),
         }
-        if is_large && out.len() - value_begin > SHORT_VALUE_BYTES {
-            out.truncate(begin);
+        if is_large && out.len() - value_start > SHORT_VALUE_BYTES {
+            out.truncate(start);
         } else {
             is_first = false;
         }

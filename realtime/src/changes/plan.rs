@@ -7,12 +7,12 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::EventKind;
-use super::catalog::{Rights, Table};
+use super::catalog::{Privileges, Table};
 use super::decoder::Relation;
 use super::memory::{ChangeMemory, MemoryShare};
 use super::order::{Decided, Encoded, Outgoing, Position};
 use super::payload::{self, Change, Layout};
-use super::subscriptions::{Bound, Identity, Match, Subscriber};
+use super::subscriptions::{ActiveBinding, Identity, Match, Subscriber};
 
 const NO_KEY: &str = "Error 400: Bad Request, no primary key";
 const UNAUTHORIZED: &str = "Error 401: Unauthorized";
@@ -38,8 +38,8 @@ pub(super) struct Delivery {
     pub(super) matches: Vec<Match>,
 }
 
-/// What a batch holds for one channel.
-pub(super) struct Addressee {
+/// A subscriber with its deliveries.
+pub(super) struct Recipient {
     pub(super) subscriber: Arc<Subscriber>,
     /// Claims as of planning; a new token may arrive during evaluation.
     pub(super) identity: Arc<Identity>,
@@ -48,8 +48,8 @@ pub(super) struct Addressee {
     pub(super) deliveries: Vec<Delivery>,
 }
 
-impl Addressee {
-    /// Keys of rows that the subscriber gets if it may see them, in order.
+impl Recipient {
+    /// Indexes of the keys whose visibility has to be checked, in order.
     pub(super) fn keys(&self) -> impl Iterator<Item = usize> {
         self.deliveries.iter().filter_map(|delivery| match delivery.rule {
             DeliveryRule::IfVisible(key) => Some(key),
@@ -60,7 +60,7 @@ impl Addressee {
     /// Whether PostgreSQL has to evaluate filters of changes the subscriber may see.
     pub(super) fn has_filters(&self, visible: &[usize]) -> bool {
         let mut deliveries = self.deliveries.iter().filter(|delivery| delivery.is_visible(visible));
-        deliveries.any(|delivery| delivery.matches.iter().any(|found| !found.asks.is_empty()))
+        deliveries.any(|delivery| delivery.matches.iter().any(|found| !found.unresolved.is_empty()))
     }
 }
 
@@ -74,21 +74,20 @@ impl Delivery {
     }
 }
 
-/// A batch that is ready to be evaluated.
 pub(super) struct Plan {
     pub(super) table: Arc<Table>,
     pub(super) relation: Arc<Relation>,
     pub(super) changes: Vec<Change>,
     /// Distinct keys of changed rows.
     pub(super) keys: Vec<Vec<String>>,
-    pub(super) addressees: Vec<Addressee>,
+    pub(super) recipients: Vec<Recipient>,
     masks: Vec<Vec<bool>>,
     /// By change and mask, encoded on first use.
     encoded: Vec<OnceLock<Arc<Encoded>>>,
     /// Share of the router's queue; released when all but the slow lanes are evaluated.
     queued: Mutex<Vec<MemoryShare>>,
-    /// Of what is evaluated aside.
-    aside: OnceLock<MemoryShare>,
+    /// Share of the memory for slow lanes.
+    slow_memory: OnceLock<MemoryShare>,
 }
 
 /// Inputs of a plan.
@@ -99,55 +98,57 @@ pub(super) struct Parts {
     pub(super) shares: Vec<MemoryShare>,
     /// Per change, ordered by subscriber.
     pub(super) matches: Vec<Vec<Match>>,
-    /// Of every role among the subscribers.
-    pub(super) rights: HashMap<Arc<str>, Arc<Rights>>,
-    /// Identities, by number of the subscriber.
+    /// Privileges of every role among the subscribers.
+    pub(super) privileges: HashMap<Arc<str>, Arc<Privileges>>,
+    /// Identities by subscriber number.
     pub(super) identities: HashMap<u64, Arc<Identity>>,
 }
 
 impl Plan {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { table, relation, changes, shares, matches, rights, identities } = parts;
+        let Parts { table, relation, changes, shares, matches, privileges, identities } = parts;
         let mut masks = Masks::default();
         let mut keys: HashMap<Vec<String>, usize> = HashMap::new();
-        let mut places: HashMap<u64, usize> = HashMap::new();
-        let mut addressees: Vec<Addressee> = Vec::new();
+        let mut indexes: HashMap<u64, usize> = HashMap::new();
+        let mut recipients: Vec<Recipient> = Vec::new();
         for (number, (found, change)) in matches.into_iter().zip(&changes).enumerate() {
             let mut key = None;
             for found in found {
-                let subscriber = &found.bound.subscriber;
+                let subscriber = &found.binding.subscriber;
                 let Some(identity) = identities.get(&subscriber.number()) else { continue };
-                let Some(rights) = rights.get(&identity.role) else { continue };
-                if !may_filter(&found.bound, &table, rights) {
+                let Some(privileges) = privileges.get(&identity.role) else { continue };
+                if !may_filter(&found.binding, &table, privileges) {
                     continue;
                 }
-                let rule = rule_of(&table, rights, change, || {
+                let rule = delivery_rule(&table, privileges, change, || {
                     *key.get_or_insert_with(|| {
-                        let values = key_of(&table, &relation, change)?;
+                        let values = row_key(&table, &relation, change)?;
                         let next = keys.len();
                         Some(*keys.entry(values).or_insert(next))
                     })
                 });
                 let Some(rule) = rule else { continue };
-                // Its arrival would answer the filter for a row that the subscriber may not be allowed to see.
-                let is_answer = rule == DeliveryRule::Error(UNAUTHORIZED) && !found.bound.tests.is_empty();
-                if is_answer && table.has_policies {
+                // Receiving the error would reveal that the filter matches a row the subscriber may not be
+                // allowed to see.
+                let reveals_filter =
+                    rule == DeliveryRule::Error(UNAUTHORIZED) && !found.binding.tests.is_empty();
+                if reveals_filter && table.has_policies {
                     continue;
                 }
-                let mask = masks.place(&table, rights, identity, &found.bound);
-                let place = *places.entry(subscriber.number()).or_insert_with(|| {
-                    addressees.push(Addressee {
+                let mask = masks.index(&table, privileges, identity, &found.binding);
+                let index = *indexes.entry(subscriber.number()).or_insert_with(|| {
+                    recipients.push(Recipient {
                         subscriber: Arc::clone(subscriber),
                         identity: Arc::clone(identity),
                         first: change.position,
                         deliveries: Vec::new(),
                     });
-                    addressees.len() - 1
+                    recipients.len() - 1
                 });
-                let Some(addressee) = addressees.get_mut(place) else { continue };
-                match addressee.deliveries.last_mut() {
+                let Some(recipient) = recipients.get_mut(index) else { continue };
+                match recipient.deliveries.last_mut() {
                     Some(last) if last.change == number && last.mask == mask => last.matches.push(found),
-                    _ => addressee.deliveries.push(Delivery {
+                    _ => recipient.deliveries.push(Delivery {
                         change: number,
                         mask,
                         rule,
@@ -157,41 +158,41 @@ impl Plan {
             }
         }
         let mut ordered: Vec<(Vec<String>, usize)> = keys.into_iter().collect();
-        ordered.sort_by_key(|(_, place)| *place);
+        ordered.sort_by_key(|(_, index)| *index);
         let slots = changes.len() * masks.masks.len();
         Self {
             table,
             relation,
             changes,
             keys: ordered.into_iter().map(|(key, _)| key).collect(),
-            addressees,
+            recipients,
             masks: masks.masks,
             encoded: std::iter::repeat_with(OnceLock::new).take(slots).collect(),
             queued: Mutex::new(shares),
-            aside: OnceLock::new(),
+            slow_memory: OnceLock::new(),
         }
     }
 
     /// Opens the batch for every channel it concerns.
     pub(super) fn open(&self) {
-        for addressee in &self.addressees {
-            addressee.subscriber.outbox().open(addressee.first);
+        for recipient in &self.recipients {
+            recipient.subscriber.outbox().open(recipient.first);
         }
     }
 
-    /// Gives the memory of the router's queue back.
-    pub(super) fn leave_queue(&self) {
+    /// Releases the memory of the router's queue.
+    pub(super) fn release_queue_memory(&self) {
         self.queued.lock().clear();
     }
 
-    /// Takes memory for a batch that is evaluated aside; false where there is none.
-    pub(super) fn reserve_aside(&self, memory: &Arc<ChangeMemory>) -> bool {
-        if self.aside.get().is_none() {
+    /// Reserves memory for the slow lanes. Returns false if none is left.
+    pub(super) fn reserve_slow_memory(&self, memory: &Arc<ChangeMemory>) -> bool {
+        if self.slow_memory.get().is_none() {
             let Some(share) = memory.reserve(self.changes.iter().map(|change| change.bytes).sum()) else {
                 return false;
             };
-            // Another suspect may have been first.
-            drop(self.aside.set(share));
+            // Another lane may have reserved it first.
+            drop(self.slow_memory.set(share));
         }
         true
     }
@@ -200,23 +201,23 @@ impl Plan {
     /// filters pass a change.
     pub(super) fn decided(
         &self,
-        addressee: &Addressee,
+        recipient: &Recipient,
         visible: &[usize],
         passes: &dyn Fn(&Match, usize) -> bool,
     ) -> Decided {
         let mut changes = Vec::new();
-        for (number, delivery) in addressee.deliveries.iter().enumerate() {
+        for (number, delivery) in recipient.deliveries.iter().enumerate() {
             if !delivery.is_visible(visible) {
                 continue;
             }
             let passing = delivery.matches.iter().filter(|found| passes(found, delivery.change));
-            let ids: Vec<u64> = passing.map(|found| found.bound.id).collect();
+            let ids: Vec<u64> = passing.map(|found| found.binding.id).collect();
             if let (false, Some(encoded)) = (ids.is_empty(), self.encoded(delivery)) {
-                let position = self.changes.get(delivery.change).map_or(addressee.first, |it| it.position);
+                let position = self.changes.get(delivery.change).map_or(recipient.first, |it| it.position);
                 changes.push(Outgoing { at: (position, number), encoded, ids });
             }
         }
-        Decided { subscriber: Arc::clone(&addressee.subscriber), first: addressee.first, changes }
+        Decided { subscriber: Arc::clone(&recipient.subscriber), first: recipient.first, changes }
     }
 
     /// Encodes a change once per mask, on first use.
@@ -236,43 +237,50 @@ impl Plan {
 #[derive(Default)]
 struct Masks {
     masks: Vec<Vec<bool>>,
-    /// By role, and address of the selected columns.
-    places: HashMap<(Arc<str>, Option<usize>), usize>,
+    /// Indexes by role and address of the selected columns.
+    indexes: HashMap<(Arc<str>, Option<usize>), usize>,
 }
 
 impl Masks {
-    fn place(&mut self, table: &Table, rights: &Rights, identity: &Identity, bound: &Bound) -> usize {
-        let select = bound.select.as_ref();
+    fn index(
+        &mut self,
+        table: &Table,
+        privileges: &Privileges,
+        identity: &Identity,
+        binding: &ActiveBinding,
+    ) -> usize {
+        let select = binding.select.as_ref();
         let selected = select.map(|select| select.as_ptr().addr());
-        *self.places.entry((Arc::clone(&identity.role), selected)).or_insert_with(|| {
-            self.masks.push(mask(table, rights, select.map(|select| &**select)));
+        *self.indexes.entry((Arc::clone(&identity.role), selected)).or_insert_with(|| {
+            self.masks.push(mask(table, privileges, select.map(|select| &**select)));
             self.masks.len() - 1
         })
     }
 }
 
-/// A filter reveals its column: a role that may not read the column has none on it. A new token may have brought another role.
-fn may_filter(bound: &Bound, table: &Table, rights: &Rights) -> bool {
-    bound.tests.iter().all(|test| {
+/// A filter reveals values of its column, so the role must be able to read it. A new token may have changed
+/// the role.
+fn may_filter(binding: &ActiveBinding, table: &Table, privileges: &Privileges) -> bool {
+    binding.tests.iter().all(|test| {
         let column = table.column(&test.column);
-        column.is_some_and(|column| rights.columns.get(column).copied().unwrap_or_default())
+        column.is_some_and(|column| privileges.columns.get(column).copied().unwrap_or_default())
     })
 }
 
-/// Columns that are selected, the key among them in any case, and readable.
-fn mask(table: &Table, rights: &Rights, select: Option<&[String]>) -> Vec<bool> {
-    let keys = table.key_places();
-    let selected = |place: usize, name: &String| {
-        select.is_none_or(|select| select.contains(name)) || keys.contains(&place)
+/// Readable columns that are selected or part of the key.
+fn mask(table: &Table, privileges: &Privileges, select: Option<&[String]>) -> Vec<bool> {
+    let keys = table.key_positions();
+    let selected = |index: usize, name: &String| {
+        select.is_none_or(|select| select.contains(name)) || keys.contains(&index)
     };
-    let columns = table.columns.iter().enumerate().zip(&rights.columns);
-    columns.map(|((place, column), is_readable)| *is_readable && selected(place, &column.name)).collect()
+    let columns = table.columns.iter().enumerate().zip(&privileges.columns);
+    columns.map(|((index, column), is_readable)| *is_readable && selected(index, &column.name)).collect()
 }
 
-/// `None` when the row of a change cannot be named.
-fn rule_of(
+/// `None` if the changed row has no usable key.
+fn delivery_rule(
     table: &Table,
-    rights: &Rights,
+    privileges: &Privileges,
     change: &Change,
     key: impl FnOnce() -> Option<usize>,
 ) -> Option<DeliveryRule> {
@@ -282,7 +290,7 @@ fn rule_of(
     if table.key.is_empty() {
         return Some(DeliveryRule::Error(NO_KEY));
     }
-    if !table.key.iter().all(|place| rights.columns.get(*place).copied().unwrap_or_default()) {
+    if !table.key.iter().all(|index| privileges.columns.get(*index).copied().unwrap_or_default()) {
         return Some(DeliveryRule::Error(UNAUTHORIZED));
     }
     if !table.has_policies {
@@ -292,11 +300,11 @@ fn rule_of(
 }
 
 /// The key of a new row.
-pub(super) fn key_of(table: &Table, relation: &Relation, change: &Change) -> Option<Vec<String>> {
-    let text = |place: &usize| {
-        let column = table.columns.get(*place)?;
-        let place = relation.columns.iter().position(|known| known.name == column.name)?;
-        change.value(place).map(str::to_owned)
+pub(super) fn row_key(table: &Table, relation: &Relation, change: &Change) -> Option<Vec<String>> {
+    let text = |index: &usize| {
+        let column = table.columns.get(*index)?;
+        let index = relation.columns.iter().position(|known| known.name == column.name)?;
+        change.value(index).map(str::to_owned)
     };
     table.key.iter().map(text).collect()
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::batch::Item;
 use super::decoder::{Begin, Relation};
 use super::memory::ChangeMemory;
 use super::messages;
 use super::order::{Position, TableQueue};
 use super::stream::Consumer;
-use super::worker::{self, Item};
+use super::worker;
 
 const MESSAGES: (&str, &str) = ("realtime", "messages");
 /// Estimated size of a queued change without its message.
@@ -124,7 +125,7 @@ impl Consumer for Router {
             // The table's subscribers rejoin; their queued changes are not evaluated any more.
             let ended = self.parts.workers.registry.gap_table(&described.schema, &described.name);
             tracing::warn!(
-                "changes of {}.{} come faster than they can be judged; {ended} channels join again",
+                "changes of {}.{} arrive faster than they can be evaluated; {ended} channels will rejoin",
                 described.schema,
                 described.name
             );
@@ -159,6 +160,6 @@ impl Consumer for Router {
         self.parts.messages.gap();
         let ended = self.parts.workers.registry.gap();
         metrics::counter!("basalt_realtime_resyncs_total", "reason" => reason).increment(1);
-        tracing::info!("row changes were missed; {ended} channels join again");
+        tracing::info!("row changes were missed; {ended} channels will rejoin");
     }
 }

@@ -51,7 +51,6 @@ impl Snapshot {
     }
 }
 
-/// Takes snapshots.
 pub(super) struct Snapshots {
     sessions: Sessions,
     /// Number of the last requested snapshot.
@@ -93,7 +92,7 @@ impl Snapshots {
     /// PostgreSQL did not respond.
     pub(super) async fn take(&self) -> Result<Arc<Snapshot>, SessionError> {
         let before = self.next.load(Ordering::Acquire);
-        let _alone = self.taking.lock().await;
+        let _guard = self.taking.lock().await;
         if let Some(taken) = self.last()
             && taken.number > before
         {
@@ -113,16 +112,16 @@ impl Snapshots {
 
     /// Waits until the transaction is visible to other sessions.
     pub(super) async fn wait_visible(&self, xid: u32) -> Result<(), SessionError> {
-        const FIRST_PAUSE: Duration = Duration::from_micros(500);
-        const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+        const MIN_PAUSE: Duration = Duration::from_micros(500);
+        const MAX_PAUSE: Duration = Duration::from_millis(20);
         let end = Instant::now() + VISIBLE_LIMIT;
-        let mut pause = FIRST_PAUSE;
+        let mut pause = MIN_PAUSE;
         while !self.is_known(xid) && !self.take().await?.has(xid) {
             if Instant::now() > end {
                 return Err(SessionError::Deadline);
             }
             sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         }
         Ok(())
     }
@@ -133,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_tells_what_is_over() {
+    fn snapshot_contains_finished_transactions() {
         let snapshot = Snapshot::parse("10:20:10,14").unwrap();
         assert!(snapshot.has(9) && snapshot.has(11) && snapshot.has(19));
         assert!(!snapshot.has(10) && !snapshot.has(14) && !snapshot.has(20));
@@ -142,9 +141,9 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_completed_across_the_turn_of_their_lower_half() {
-        let turned = Snapshot { min: (1 << 32) + 5, max: (1 << 32) + 5, running: Vec::new() };
-        assert!(turned.has(u32::MAX) && turned.has(4) && !turned.has(5));
+    fn handles_wraparound_of_transaction_ids() {
+        let wrapped = Snapshot { min: (1 << 32) + 5, max: (1 << 32) + 5, running: Vec::new() };
+        assert!(wrapped.has(u32::MAX) && wrapped.has(4) && !wrapped.has(5));
         let before = Snapshot { min: (1 << 32) - 2, max: (1 << 32) - 2, running: Vec::new() };
         assert!(before.has(u32::MAX - 2) && !before.has(3));
     }

@@ -38,16 +38,16 @@ pub(super) const SESSION_SETTINGS: [(&str, &str); 5] = [
 
 /// Largest row change that is read; a larger one restarts the stream behind it.
 const MESSAGE_BYTES: usize = 64 << 20;
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(4);
-/// Between attempts where the server does not let us replicate: somebody has to change its configuration.
+const MIN_PAUSE: Duration = Duration::from_millis(200);
+const MAX_PAUSE: Duration = Duration::from_secs(4);
+/// Delay between attempts while the server rejects replication: an administrator has to change its
+/// configuration.
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 /// Minimum time between two acknowledgements of the position.
 const ACKNOWLEDGE_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval between checks of the slot's lag.
 const WATCH_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Whether changes arrive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StreamState {
     /// The slot is being created, for the first time or again.
@@ -73,8 +73,8 @@ pub(super) trait Consumer: Send {
 /// Why a stream ended.
 enum End {
     Lost(DriverError),
-    Garbled(DecodeError),
-    /// The slot falls behind.
+    Malformed(DecodeError),
+    /// PostgreSQL would soon invalidate the slot.
     Behind,
 }
 
@@ -89,7 +89,7 @@ impl fmt::Display for End {
         match self {
             Self::Lost(DriverError::Postgres(error)) => write!(f, "{error}"),
             Self::Lost(DriverError::Connection(text)) => f.write_str(text),
-            Self::Garbled(error) => write!(f, "{error}"),
+            Self::Malformed(error) => write!(f, "{error}"),
             Self::Behind => f.write_str("the slot fell behind"),
         }
     }
@@ -103,49 +103,49 @@ pub(super) struct Source {
     pub(super) pool: ServicePool,
 }
 
-/// Reads the stream into `consumer` until it is dropped, and begins anew whenever it ends.
+/// Reads the stream into `consumer` until dropped, restarting it whenever it ends.
 #[expect(clippy::infinite_loop, reason = "cancelled by the shutdown token")]
 pub(super) async fn run(source: &Source, consumer: &mut dyn Consumer, state: &watch::Sender<StreamState>) {
-    let mut pause = FIRST_PAUSE;
+    let mut pause = MIN_PAUSE;
     let mut has_run = false;
     loop {
         let mut runs = false;
         let end = stream_once(source, consumer, state, has_run, &mut runs).await;
         if runs {
-            (has_run, pause) = (true, FIRST_PAUSE);
+            (has_run, pause) = (true, MIN_PAUSE);
         }
-        match refusal(&end) {
+        match remedy_for(&end) {
             Some(remedy) => {
                 let text: Arc<str> = format!("{end}; {remedy}").into();
                 let before = state.send_replace(StreamState::Unavailable(Arc::clone(&text)));
                 if before != StreamState::Unavailable(Arc::clone(&text)) {
-                    tracing::warn!("row changes cannot be streamed: {text}");
+                    tracing::warn!("cannot stream row changes: {text}");
                 }
                 sleep(REFUSED_PAUSE).await;
             }
             None => {
-                tracing::info!(error = %end, "the stream of row changes ended; a new one begins");
+                tracing::info!(error = %end, "the stream of row changes ended; restarting it");
                 state.send_replace(StreamState::Starting);
                 let [jitter] = random::bytes::<1>();
                 sleep(pause.mul_f64(0.75 + f64::from(jitter) / 512.0)).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = (pause * 2).min(MAX_PAUSE);
             }
         }
     }
 }
 
-/// What somebody has to do about it; `None` where trying again helps.
-fn refusal(end: &End) -> Option<&'static str> {
+/// What an administrator has to do; `None` if a retry may help.
+fn remedy_for(end: &End) -> Option<&'static str> {
     let End::Lost(DriverError::Postgres(error)) = end else { return None };
     Some(match error.code.as_str() {
         "55000" if error.message.contains("wal_level") => {
             "set wal_level = logical in postgresql.conf and restart PostgreSQL"
         }
-        "42501" => "give the login the right to replicate: alter role … replication",
-        "53400" => "raise max_replication_slots and restart PostgreSQL, or drop slots that are not used",
-        "28000" => "let pg_hba.conf admit the login to replicate",
-        "08P01" => "connect to PostgreSQL itself: a pooler in between does not pass replication on",
-        "0A000" => "connect to a primary server that can decode its log",
+        "42501" => "grant the login REPLICATION: alter role … replication",
+        "53400" => "raise max_replication_slots and restart PostgreSQL, or drop unused slots",
+        "28000" => "allow replication connections for the login in pg_hba.conf",
+        "08P01" => "connect to PostgreSQL directly: poolers do not support replication",
+        "0A000" => "connect to a primary server that supports logical decoding",
         _ => return None,
     })
 }
@@ -167,7 +167,7 @@ async fn stream_once(
                 consumer.gap("stream");
             }
             state.send_replace(StreamState::Running);
-            tracing::debug!(slot, "row changes are streamed");
+            tracing::debug!(slot, "streaming row changes");
             tokio::select! {
                 end = read(opened, consumer) => end,
                 end = watch_slot(source, &slot) => end,
@@ -197,26 +197,26 @@ async fn open(source: &Source, slot: &str) -> Result<ReplicationStream, End> {
 /// Creates the publications if the project has dropped them, and publishes stored generated columns where
 /// PostgreSQL supports it (18). Without the privileges, starting the stream reports what is missing.
 async fn prepare_publications(replication: &mut Replication) -> Result<(), End> {
-    const LOOK: &str = "
+    const QUERY: &str = "
         select p.pubname,
           current_setting('server_version_num')::integer >= 180000 and to_jsonb(p) ->> 'pubgencols' = 'n'
         from pg_catalog.pg_publication p
         where p.pubname in ('supabase_realtime', 'supabase_realtime_messages_publication')";
-    let rows = replication.query(LOOK).await?;
+    let rows = replication.query(QUERY).await?;
     let has = |name: &str| rows.iter().any(|row| row.text(0) == Some(name));
     if !has(PUBLICATION) {
         replication.query("create publication supabase_realtime").await?;
     }
     if !has(MESSAGES_PUBLICATION) {
-        const MAKE: &str = "
+        const CREATE: &str = "
             create publication supabase_realtime_messages_publication for table realtime.messages
               with (publish = 'insert', publish_via_partition_root = true)";
-        replication.query(MAKE).await?;
+        replication.query(CREATE).await?;
     }
     if rows.iter().any(|row| row.text(0) == Some(PUBLICATION) && row.text(1) == Some("t")) {
-        const ADD: &str = "alter publication supabase_realtime set (publish_generated_columns = stored)";
-        if let Err(error) = replication.query(ADD).await {
-            tracing::debug!(?error, "generated columns are not published");
+        const ALTER: &str = "alter publication supabase_realtime set (publish_generated_columns = stored)";
+        if let Err(error) = replication.query(ALTER).await {
+            tracing::debug!(?error, "could not publish generated columns");
         }
     }
     Ok(())
@@ -234,19 +234,19 @@ async fn read_to_end(
     consumer: &mut dyn Consumer,
 ) -> Result<std::convert::Infallible, End> {
     let received = metrics::counter!("basalt_realtime_changes_received_total");
-    let mut told = Instant::now();
+    let mut acknowledged_at = Instant::now();
     let mut position = Lsn::default();
     let mut in_transaction = false;
     loop {
         match stream.next().await? {
             Frame::Data { payload, wal_end: _ } => {
-                // Before it is decoded: most changes may be of tables to which nobody listens.
-                if let Some(relation) = decoder::relation_of(&payload) {
+                // Routed before decoding: most changes may belong to tables without subscribers.
+                if let Some(relation) = decoder::changed_relation(&payload) {
                     received.increment(1);
                     consumer.change(relation, payload);
                     continue;
                 }
-                match decoder::decode(payload).map_err(End::Garbled)? {
+                match decoder::decode(payload).map_err(End::Malformed)? {
                     Message::Begin(begin) => {
                         in_transaction = true;
                         consumer.begin(begin);
@@ -254,9 +254,9 @@ async fn read_to_end(
                     Message::Commit { end } => {
                         in_transaction = false;
                         position = position.max(Lsn(end));
-                        if told.elapsed() >= ACKNOWLEDGE_INTERVAL {
+                        if acknowledged_at.elapsed() >= ACKNOWLEDGE_INTERVAL {
                             stream.acknowledge(position);
-                            told = Instant::now();
+                            acknowledged_at = Instant::now();
                         }
                     }
                     Message::Relation(relation) => consumer.relation(relation),
@@ -269,9 +269,9 @@ async fn read_to_end(
                 if !in_transaction {
                     position = position.max(wal_end);
                 }
-                if wants_reply || told.elapsed() >= ACKNOWLEDGE_INTERVAL {
+                if wants_reply || acknowledged_at.elapsed() >= ACKNOWLEDGE_INTERVAL {
                     stream.acknowledge(position);
-                    told = Instant::now();
+                    acknowledged_at = Instant::now();
                 }
             }
         }
@@ -285,26 +285,27 @@ async fn watch_slot(source: &Source, slot: &str) -> End {
         match is_behind(source, slot).await {
             Ok(true) => {
                 tracing::warn!(
-                    "the stream of row changes is far behind; it begins anew, and clients subscribe again"
+                    "replication slot too far behind; restarting the stream, clients will resubscribe"
                 );
                 return End::Behind;
             }
             Ok(false) => {}
-            Err(error) => tracing::debug!(%error, "the replication slot could not be looked at"),
+            Err(error) => tracing::debug!(%error, "could not check the replication slot"),
         }
     }
 }
 
 async fn is_behind(source: &Source, slot: &str) -> Result<bool, SessionError> {
-    /// What the slot holds back, how far it is behind what we have read, and the limit of the first.
-    const LOOK: &str = "
+    /// Log retained by the slot, lag behind the acknowledged position, and the server's limit for retained
+    /// log.
+    const QUERY: &str = "
         select pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), s.restart_lsn)::bigint,
           pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), s.confirmed_flush_lsn)::bigint,
           (select setting::bigint * 1024 * 1024 from pg_catalog.pg_settings where name = 'max_slot_wal_keep_size')
         from pg_catalog.pg_replication_slots s
         where s.slot_name = $1 and s.restart_lsn is not null";
     let tx = source.pool.autocommit(Instant::now() + Duration::from_secs(10)).await?;
-    let row = tx.query_opt(LOOK, &[&slot]).await?;
+    let row = tx.query_opt(QUERY, &[&slot]).await?;
     tx.commit().await?;
     let Some(row) = row else { return Ok(false) };
     let number = |column: usize| row.try_get::<_, i64>(column).unwrap_or(0);

@@ -6,11 +6,11 @@ use basalt_core::claims::Claims;
 use basalt_pg::session::{SessionError, Statement};
 use basalt_pg::sql::{Param, Sql};
 
-use super::catalog::{Catalog, Column, Published, Rights, Table};
+use super::catalog::{Catalog, Column, Privileges, Published, Table};
 use super::filter::{self, Comparison, Condition, MAX_ITEMS, Operand, Operator, Test, Truth, quoted};
-use super::subscriptions::{Checked, Target};
+use super::subscriptions::{CheckedBinding, Target};
 use super::types::{SqlType, array_items};
-use super::visibility::Judge;
+use super::visibility::Evaluator;
 use super::{Binding, SubscribeError};
 
 /// SQLSTATE and condition name of an error raised in PL/pgSQL.
@@ -19,10 +19,10 @@ const RAISED: (&str, &str) = ("P0001", "raise_exception");
 /// Validates all bindings; the first invalid one fails the join.
 pub(super) async fn check(
     catalog: &Catalog,
-    judge: &Judge,
+    evaluator: &Evaluator,
     claims: &Claims,
     bindings: &[Binding],
-) -> Result<Vec<Checked>, SubscribeError> {
+) -> Result<Vec<CheckedBinding>, SubscribeError> {
     let role: Arc<str> = claims.role().unwrap_or_default().into();
     let mut parsed = Vec::with_capacity(bindings.len());
     for binding in bindings {
@@ -39,7 +39,7 @@ pub(super) async fn check(
             let message = format!("role {} does not exist", quoted(&role));
             return Err(refused(binding, &conditions, ("42704", "undefined_object"), &message));
         }
-        let target = target_of(binding);
+        let target = target(binding);
         if !has_tables(&published, &target) {
             // The table may have been published just now.
             published = catalog.published_now().await.map_err(unavailable)?;
@@ -65,31 +65,31 @@ pub(super) async fn check(
         }
         let mut tests = Vec::with_capacity(conditions.len());
         if let Some(table) = &table {
-            let rights = catalog.rights(table, &role).await.map_err(unavailable)?;
-            let is_readable = |name: &str| readable(table, &rights, name).is_some();
+            let privileges = catalog.privileges(table, &role).await.map_err(unavailable)?;
+            let is_readable = |name: &str| readable(table, &privileges, name).is_some();
             if let Some(column) = select.into_iter().flatten().find(|column| !is_readable(column)) {
                 let message = format!("invalid column for select {column}");
                 return Err(refused(binding, &conditions, RAISED, &message));
             }
             for condition in &conditions {
-                let Some(column) = readable(table, &rights, &condition.column) else {
+                let Some(column) = readable(table, &privileges, &condition.column) else {
                     let message = format!("invalid column for filter {}", condition.column);
                     return Err(refused(binding, &conditions, RAISED, &message));
                 };
-                let test = test_of(judge, &role, condition, column).await;
-                tests.push(test.map_err(|error| error.worded(binding, &conditions))?);
+                let test = checked_test(evaluator, &role, condition, column).await;
+                tests.push(test.map_err(|error| error.into_subscribe_error(binding, &conditions))?);
             }
         } else if let Some(condition) = conditions.first() {
             let message = format!("invalid column for filter {}", condition.column);
             return Err(refused(binding, &conditions, RAISED, &message));
         }
         let select = select.map(|select| select.clone().into());
-        checked.push(Checked { id: binding.id, event: binding.event, target, tests, select });
+        checked.push(CheckedBinding { id: binding.id, event: binding.event, target, tests, select });
     }
     Ok(checked)
 }
 
-fn target_of(binding: &Binding) -> Target {
+fn target(binding: &Binding) -> Target {
     let table = binding.table.as_deref().filter(|table| *table != "*");
     match (binding.schema.as_str(), table) {
         ("*", _) => Target::All,
@@ -106,9 +106,15 @@ fn has_tables(published: &Published, target: &Target) -> bool {
     }
 }
 
-fn readable<'a>(table: &'a Table, rights: &Rights, name: &str) -> Option<&'a Column> {
-    let place = table.column(name)?;
-    rights.columns.get(place).copied().unwrap_or_default().then(|| table.columns.get(place)).flatten()
+fn readable<'a>(table: &'a Table, privileges: &Privileges, name: &str) -> Option<&'a Column> {
+    let position = table.column(name)?;
+    privileges
+        .columns
+        .get(position)
+        .copied()
+        .unwrap_or_default()
+        .then(|| table.columns.get(position))
+        .flatten()
 }
 
 /// Why a condition was rejected.
@@ -118,7 +124,7 @@ enum ConditionError {
 }
 
 impl ConditionError {
-    fn worded(self, binding: &Binding, conditions: &[Condition]) -> SubscribeError {
+    fn into_subscribe_error(self, binding: &Binding, conditions: &[Condition]) -> SubscribeError {
         match self {
             Self::Raised(message) => refused(binding, conditions, RAISED, &message),
             Self::Database(SessionError::Postgres(error)) if !error.is_fatal && !error.is_unavailable() => {
@@ -129,8 +135,8 @@ impl ConditionError {
     }
 }
 
-async fn test_of(
-    judge: &Judge,
+async fn checked_test(
+    evaluator: &Evaluator,
     role: &Arc<str>,
     condition: &Condition,
     column: &Column,
@@ -166,8 +172,8 @@ async fn test_of(
                     "operator {operator} requires a text-compatible column type, got {shown_type}"
                 ));
             }
-            // A pattern that PostgreSQL does not read fails here rather than with each change.
-            judge.passes(role, &test, "").await.map_err(|error| pattern_error(*operator, error))?;
+            // Rejects an invalid pattern now instead of at every change.
+            evaluator.passes(role, &test, "").await.map_err(|error| pattern_error(*operator, error))?;
         }
         Operator::In => {
             let array_of = |sql_type: &Arc<SqlType>| sql_type.array.clone();
@@ -178,7 +184,7 @@ async fn test_of(
                 ));
             };
             let domain = column.domain.as_ref().and_then(array_of);
-            let items = cast(judge, role, (&array, domain.as_ref()), value).await?;
+            let items = cast(evaluator, role, (&array, domain.as_ref()), value).await?;
             let items = array_items(&items, b',').unwrap_or_default();
             if items.len() > MAX_ITEMS {
                 return raised(format!("too many values for `in` filter. Maximum {MAX_ITEMS}"));
@@ -195,11 +201,11 @@ async fn test_of(
         | Operator::Gte
         | Operator::IsDistinct => {
             let domain = column.domain.as_ref().map(|domain| &domain.name);
-            let text: Arc<str> = cast(judge, role, (&column.sql_type.name, domain), value).await?.into();
+            let text: Arc<str> = cast(evaluator, role, (&column.sql_type.name, domain), value).await?.into();
             test.operand = Operand::One(Arc::clone(&text));
             if column.comparison == Comparison::Postgres {
-                // A type may lack the operator.
-                judge.passes(role, &test, &text).await.map_err(ConditionError::Database)?;
+                // The type may not have the operator.
+                evaluator.passes(role, &test, &text).await.map_err(ConditionError::Database)?;
             }
         }
     }
@@ -221,7 +227,7 @@ fn pattern_error(operator: Operator, error: SessionError) -> ConditionError {
 /// The value as its type prints it. Cast to the base type of a domain, as in `where column = 'value'`; a
 /// value the domain rejects is an error nevertheless.
 async fn cast(
-    judge: &Judge,
+    evaluator: &Evaluator,
     role: &Arc<str>,
     (sql_type, domain): (&Arc<str>, Option<&Arc<str>>),
     value: &str,
@@ -235,7 +241,7 @@ async fn cast(
     sql.push(Sql::catalog(sql_type.to_string()));
     sql.push(Sql::text(") as v(v)"));
     let statement = Statement { text: sql.render().0.into(), params: vec![Param::from(value)] };
-    let answers = judge.run_formatted(role, vec![statement]).await.map_err(ConditionError::Database)?;
+    let answers = evaluator.run_formatted(role, vec![statement]).await.map_err(ConditionError::Database)?;
     let text = answers.first().and_then(|rows| rows.first()?.text(0)).unwrap_or(value);
     Ok(text.to_owned())
 }

@@ -20,7 +20,6 @@ use super::{ChangeSink, EventKind};
 /// evaluated once for them.
 #[derive(Debug)]
 pub(super) struct Identity {
-    /// As the token has them.
     pub(super) claims: Arc<Claims>,
     pub(super) role: Arc<str>,
     /// Role and `sub`; all tokens of a user share a time budget.
@@ -44,7 +43,6 @@ impl Identity {
 pub(super) struct Subscriber {
     number: u64,
     pub(super) sink: Arc<dyn ChangeSink>,
-    /// Held to read or replace it only.
     identity: Mutex<Arc<Identity>>,
     bindings: Vec<IndexKey>,
     visitor: Arc<str>,
@@ -76,7 +74,7 @@ impl Subscriber {
 
     /// Whether a binding covers this table.
     pub(super) fn watches(&self, schema: &str, table: &str) -> bool {
-        self.bindings.iter().any(|place| match &place.scope {
+        self.bindings.iter().any(|position| match &position.scope {
             Target::Table(known_schema, known) => **known_schema == *schema && **known == *table,
             Target::Schema(known) => **known == *schema,
             Target::All => true,
@@ -88,8 +86,9 @@ impl Subscriber {
         identity.user.as_ref().map_or_else(|| Arc::clone(&self.visitor), Arc::clone)
     }
 
-    /// Whether a transaction was over when it subscribed. `now` is passed in, because it is asked for each change.
-    pub(super) fn is_younger_than(&self, xid: u32, now: Instant) -> bool {
+    /// Whether the transaction had finished when the channel subscribed. `now` is a parameter because this
+    /// runs for every change.
+    pub(super) fn already_sees(&self, xid: u32, now: Instant) -> bool {
         let (at, snapshot) = &self.since;
         now.duration_since(*at) < SNAPSHOT_AGE && snapshot.has(xid)
     }
@@ -116,7 +115,7 @@ pub(super) enum Target {
 
 /// A validated binding.
 #[derive(Clone, Debug)]
-pub(super) struct Checked {
+pub(super) struct CheckedBinding {
     pub(super) id: u64,
     pub(super) event: EventKind,
     pub(super) target: Target,
@@ -127,7 +126,7 @@ pub(super) struct Checked {
 
 /// A registered binding.
 #[derive(Debug)]
-pub(super) struct Bound {
+pub(super) struct ActiveBinding {
     pub(super) id: u64,
     pub(super) event: EventKind,
     pub(super) tests: Vec<Test>,
@@ -135,7 +134,7 @@ pub(super) struct Bound {
     pub(super) subscriber: Arc<Subscriber>,
 }
 
-type Bindings = HashMap<(u64, usize), Arc<Bound>>;
+type Bindings = HashMap<(u64, usize), Arc<ActiveBinding>>;
 
 /// The bindings of one target.
 #[derive(Default)]
@@ -149,7 +148,12 @@ impl Index {
         self.plain.is_empty() && self.by_value.is_empty()
     }
 
-    fn insert(&mut self, at: (u64, usize), value: Option<&(Arc<str>, Arc<str>)>, bound: Arc<Bound>) {
+    fn insert(
+        &mut self,
+        at: (u64, usize),
+        value: Option<&(Arc<str>, Arc<str>)>,
+        binding: Arc<ActiveBinding>,
+    ) {
         let bindings = match value {
             None => &mut self.plain,
             Some((column, value)) => {
@@ -157,7 +161,7 @@ impl Index {
                 values.entry(Arc::clone(value)).or_default()
             }
         };
-        bindings.insert(at, bound);
+        bindings.insert(at, binding);
     }
 
     fn remove(&mut self, at: (u64, usize), value: Option<&(Arc<str>, Arc<str>)>) {
@@ -177,7 +181,7 @@ impl Index {
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arc<Bound>> {
+    fn all(&self) -> impl Iterator<Item = &Arc<ActiveBinding>> {
         let valued = self.by_value.values().flat_map(HashMap::values).flat_map(HashMap::values);
         self.plain.values().chain(valued)
     }
@@ -213,9 +217,9 @@ impl Inner {
         if self.subscribers.remove(&subscriber.number).is_none() {
             return false;
         }
-        for (place, IndexKey { scope, value }) in subscriber.bindings.iter().enumerate() {
+        for (position, IndexKey { scope, value }) in subscriber.bindings.iter().enumerate() {
             let index = self.index(scope);
-            index.remove((subscriber.number, place), value.as_ref());
+            index.remove((subscriber.number, position), value.as_ref());
             if !index.is_empty() {
                 continue;
             }
@@ -253,35 +257,35 @@ impl Inner {
 
 /// A binding that matches a change, except for conditions still to be evaluated.
 pub(super) struct Match {
-    pub(super) bound: Arc<Bound>,
-    /// Places of the conditions that PostgreSQL has to judge.
-    pub(super) asks: Vec<usize>,
+    pub(super) binding: Arc<ActiveBinding>,
+    /// Indexes of the conditions that PostgreSQL has to evaluate.
+    pub(super) unresolved: Vec<usize>,
 }
 
-/// What a change looks like from outside.
-pub(super) struct View<'a> {
+/// The parts of a change that matching needs.
+pub(super) struct ChangeView<'a> {
     pub(super) relation: &'a Relation,
     pub(super) event: EventKind,
     /// The row conditions refer to: the new one, or the old one for a DELETE.
     pub(super) row: &'a Tuple,
     /// The complete previous row; supplies values that are unchanged in the new one.
     pub(super) before: Option<&'a Tuple>,
-    /// Columns that filters may look at, by place in the relation; all where this is absent.
-    pub(super) known: Option<&'a [bool]>,
-    /// Every binding gets an error instead of the change, whatever its filters.
+    /// Columns that filters may use, by position in the relation; `None` for all.
+    pub(super) filterable: Option<&'a [bool]>,
+    /// Every binding receives an error instead of the change, whatever its filters.
     pub(super) is_error: bool,
 }
 
-impl View<'_> {
-    /// The value of a column: `None` where it is not known, `Some(None)` for NULL.
-    pub(super) fn value(&self, place: usize) -> Option<Option<&str>> {
-        if self.known.is_some_and(|known| !known.get(place).copied().unwrap_or_default()) {
+impl ChangeView<'_> {
+    /// The value of a column: `None` if unavailable, `Some(None)` for NULL.
+    pub(super) fn value(&self, position: usize) -> Option<Option<&str>> {
+        if self.filterable.is_some_and(|filterable| !filterable.get(position).copied().unwrap_or_default()) {
             return None;
         }
-        match self.row.get(place)? {
+        match self.row.get(position)? {
             Value::Null => Some(None),
-            Value::Text(_) => self.row.get(place)?.text().map(Some),
-            Value::Unchanged => match self.before?.get(place)? {
+            Value::Text(_) => self.row.get(position)?.text().map(Some),
+            Value::Unchanged => match self.before?.get(position)? {
                 Value::Null => Some(None),
                 before @ Value::Text(_) => before.text().map(Some),
                 Value::Unchanged => None,
@@ -289,12 +293,11 @@ impl View<'_> {
         }
     }
 
-    fn place(&self, column: &str) -> Option<usize> {
+    fn position(&self, column: &str) -> Option<usize> {
         self.relation.columns.iter().position(|known| known.name == column)
     }
 }
 
-/// All subscriptions.
 #[derive(Default)]
 pub(super) struct Registry {
     /// Held while a batch is matched, never across an await.
@@ -323,14 +326,14 @@ impl Registry {
     /// delivered.
     pub(super) fn add(
         &self,
-        who: &super::Subscriber,
-        checked: Vec<Checked>,
+        subscriber: &super::Subscriber,
+        checked: Vec<CheckedBinding>,
         since: Arc<Snapshot>,
     ) -> Arc<Subscriber> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut inner = self.write();
-        let identity = inner.intern(&who.claims);
-        let places = checked.iter().map(|checked| {
+        let identity = inner.intern(&subscriber.claims);
+        let positions = checked.iter().map(|checked| {
             let value = checked.tests.iter().find_map(|test| match &test.operand {
                 Operand::One(value)
                     if test.operator == Operator::Eq
@@ -345,28 +348,28 @@ impl Registry {
         });
         let subscriber = Arc::new(Subscriber {
             number,
-            sink: Arc::clone(&who.sink),
+            sink: Arc::clone(&subscriber.sink),
             identity: Mutex::new(identity),
-            bindings: places.collect(),
-            visitor: Arc::clone(&who.visitor),
+            bindings: positions.collect(),
+            visitor: Arc::clone(&subscriber.visitor),
             outbox: Mutex::default(),
             since: (Instant::now(), since),
         });
-        for (place, checked) in checked.into_iter().enumerate() {
-            let Checked { id, event, target, tests, select } = checked;
-            let bound = Bound { id, event, tests, select, subscriber: Arc::clone(&subscriber) };
-            let value = subscriber.bindings.get(place).and_then(|place| place.value.as_ref());
-            inner.index(&target).insert((number, place), value, Arc::new(bound));
+        for (position, checked) in checked.into_iter().enumerate() {
+            let CheckedBinding { id, event, target, tests, select } = checked;
+            let binding = ActiveBinding { id, event, tests, select, subscriber: Arc::clone(&subscriber) };
+            let value = subscriber.bindings.get(position).and_then(|position| position.value.as_ref());
+            inner.index(&target).insert((number, position), value, Arc::new(binding));
         }
         inner.subscribers.insert(number, Arc::clone(&subscriber));
-        self.changed(&inner);
+        self.note_change(&inner);
         subscriber
     }
 
     pub(super) fn remove(&self, subscriber: &Subscriber) {
         let mut inner = self.write();
         if inner.remove(subscriber) {
-            self.changed(&inner);
+            self.note_change(&inner);
         }
         drop(inner);
         subscriber.outbox().end();
@@ -387,35 +390,38 @@ impl Registry {
         self.read().indexes(schema, table).next().is_some()
     }
 
-    /// The bindings that want each change, and the subscribers whose conditions are about columns that have another type now.
-    pub(super) fn matches(&self, views: &[View<'_>]) -> (Vec<Vec<Match>>, Vec<Arc<Subscriber>>) {
+    /// Returns the matching bindings per change, and the subscribers whose conditions refer to a column that
+    /// has changed its type.
+    pub(super) fn matches(&self, views: &[ChangeView<'_>]) -> (Vec<Vec<Match>>, Vec<Arc<Subscriber>>) {
         let inner = self.read();
         let mut outdated: HashMap<u64, Arc<Subscriber>> = HashMap::new();
         let mut all = Vec::with_capacity(views.len());
         for view in views {
             let mut found = Vec::new();
-            let mut consider = |bound: &Arc<Bound>| match judge(bound, view) {
-                Judgement::Wanted(asks) => found.push(Match { bound: Arc::clone(bound), asks }),
-                Judgement::Unwanted => {}
-                Judgement::Outdated => {
-                    outdated.insert(bound.subscriber.number, Arc::clone(&bound.subscriber));
+            let mut check = |binding: &Arc<ActiveBinding>| match match_binding(binding, view) {
+                MatchOutcome::Matches(unresolved) => {
+                    found.push(Match { binding: Arc::clone(binding), unresolved })
+                }
+                MatchOutcome::NoMatch => {}
+                MatchOutcome::Outdated => {
+                    outdated.insert(binding.subscriber.number, Arc::clone(&binding.subscriber));
                 }
             };
             for index in inner.indexes(&view.relation.schema, &view.relation.name) {
                 if view.is_error {
-                    index.all().for_each(&mut consider);
+                    index.all().for_each(&mut check);
                     continue;
                 }
-                index.plain.values().for_each(&mut consider);
+                index.plain.values().for_each(&mut check);
                 for (column, values) in &index.by_value {
-                    let value = view.place(column).and_then(|place| view.value(place)).flatten();
+                    let value = view.position(column).and_then(|position| view.value(position)).flatten();
                     if let Some(bindings) = value.and_then(|value| values.get(value)) {
-                        bindings.values().for_each(&mut consider);
+                        bindings.values().for_each(&mut check);
                     }
                 }
             }
-            // Ids of one subscriber lie together, in the order of its bindings.
-            found.sort_by_key(|found| (found.bound.subscriber.number, found.bound.id));
+            // Groups the bindings of a subscriber, in the order of their ids.
+            found.sort_by_key(|found| (found.binding.subscriber.number, found.binding.id));
             all.push(found);
         }
         (all, outdated.into_values().collect())
@@ -426,7 +432,7 @@ impl Registry {
         let mut inner = self.write();
         let subscribers: Vec<_> = inner.subscribers.values().cloned().collect();
         *inner = Inner { identities: std::mem::take(&mut inner.identities), ..Inner::default() };
-        self.changed(&inner);
+        self.note_change(&inner);
         drop(inner);
         end(&subscribers)
     }
@@ -435,8 +441,8 @@ impl Registry {
     pub(super) fn gap_table(&self, schema: &str, table: &str) -> usize {
         let found: HashMap<u64, Arc<Subscriber>> = {
             let inner = self.read();
-            let bound = inner.indexes(schema, table).flat_map(Index::all);
-            bound.map(|bound| (bound.subscriber.number, Arc::clone(&bound.subscriber))).collect()
+            let binding = inner.indexes(schema, table).flat_map(Index::all);
+            binding.map(|binding| (binding.subscriber.number, Arc::clone(&binding.subscriber))).collect()
         };
         self.gap_subscribers(&found.into_values().collect::<Vec<_>>())
     }
@@ -444,16 +450,16 @@ impl Registry {
     /// Ends these subscriptions. Returns how many were still registered.
     pub(super) fn gap_subscribers(&self, subscribers: &[Arc<Subscriber>]) -> usize {
         let mut inner = self.write();
-        let there: Vec<_> =
+        let removed: Vec<_> =
             subscribers.iter().filter(|subscriber| inner.remove(subscriber)).cloned().collect();
-        self.changed(&inner);
+        self.note_change(&inner);
         drop(inner);
-        end(&there)
+        end(&removed)
     }
 
-    /// Something was added or removed.
+    /// Updates version and gauge after subscriptions were added or removed.
     #[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
-    fn changed(&self, inner: &Inner) {
+    fn note_change(&self, inner: &Inner) {
         self.version.fetch_add(1, Ordering::Release);
         metrics::gauge!("basalt_realtime_subscriptions").set(inner.subscribers.len() as f64);
     }
@@ -468,35 +474,35 @@ fn end(subscribers: &[Arc<Subscriber>]) -> usize {
     subscribers.len()
 }
 
-enum Judgement {
-    Wanted(Vec<usize>),
-    Unwanted,
+enum MatchOutcome {
+    Matches(Vec<usize>),
+    NoMatch,
     Outdated,
 }
 
-fn judge(bound: &Bound, view: &View<'_>) -> Judgement {
-    if bound.event != EventKind::All && bound.event != view.event {
-        return Judgement::Unwanted;
+fn match_binding(binding: &ActiveBinding, view: &ChangeView<'_>) -> MatchOutcome {
+    if binding.event != EventKind::All && binding.event != view.event {
+        return MatchOutcome::NoMatch;
     }
     if view.is_error {
-        return Judgement::Wanted(Vec::new());
+        return MatchOutcome::Matches(Vec::new());
     }
-    let mut asks = Vec::new();
-    for (at, test) in bound.tests.iter().enumerate() {
-        let Some(place) = view.place(&test.column) else {
-            // Dropped, or not published.
-            return Judgement::Unwanted;
+    let mut unresolved = Vec::new();
+    for (at, test) in binding.tests.iter().enumerate() {
+        let Some(position) = view.position(&test.column) else {
+            // The column was dropped or is not published.
+            return MatchOutcome::NoMatch;
         };
-        if view.relation.columns.get(place).is_some_and(|column| column.type_oid != test.type_oid) {
-            return Judgement::Outdated;
+        if view.relation.columns.get(position).is_some_and(|column| column.type_oid != test.type_oid) {
+            return MatchOutcome::Outdated;
         }
-        match test.judge(view.value(place)) {
+        match test.evaluate(view.value(position)) {
             Verdict::Yes => {}
-            Verdict::No => return Judgement::Unwanted,
-            Verdict::Ask => asks.push(at),
+            Verdict::No => return MatchOutcome::NoMatch,
+            Verdict::NeedsPostgres => unresolved.push(at),
         }
     }
-    Judgement::Wanted(asks)
+    MatchOutcome::Matches(unresolved)
 }
 
 #[cfg(test)]
@@ -506,7 +512,7 @@ mod tests {
     use super::super::decoder::RelationColumn;
     use super::super::filter::Comparison;
     use super::super::types::SqlType;
-    use super::super::{EncodedChange, Subscriber as Who};
+    use super::super::{EncodedChange, Subscriber as SubscriberRequest};
     use super::*;
 
     #[derive(Default)]
@@ -520,15 +526,15 @@ mod tests {
         fn failed(&self, _: &str) {}
     }
 
-    fn who(role: &str) -> (Who, Arc<Sink>) {
+    fn subscriber(role: &str) -> (SubscriberRequest, Arc<Sink>) {
         let sink = Arc::new(Sink::default());
         let claims = Claims::parse(format!(r#"{{"role":"{role}"}}"#).into_bytes()).unwrap();
-        let who = Who {
+        let subscriber = SubscriberRequest {
             claims: Arc::new(claims),
             sink: Arc::clone(&sink) as Arc<dyn ChangeSink>,
             visitor: "test".into(),
         };
-        (who, sink)
+        (subscriber, sink)
     }
 
     fn equals(column: &str, value: &str) -> Test {
@@ -547,8 +553,8 @@ mod tests {
         }
     }
 
-    fn checked(id: u64, target: Target, tests: Vec<Test>) -> Checked {
-        Checked { id, event: EventKind::All, target, tests, select: None }
+    fn checked(id: u64, target: Target, tests: Vec<Test>) -> CheckedBinding {
+        CheckedBinding { id, event: EventKind::All, target, tests, select: None }
     }
 
     fn table(name: &str) -> Target {
@@ -566,17 +572,23 @@ mod tests {
         }
     }
 
-    fn ids(registry: &Registry, relation: &Relation, owner: &str, known: Option<&[bool]>) -> Vec<u64> {
+    fn ids(registry: &Registry, relation: &Relation, owner: &str, filterable: Option<&[bool]>) -> Vec<u64> {
         let row = vec![Value::Text("1".into()), Value::Text(owner.to_owned().into())];
-        let view =
-            View { relation, event: EventKind::Delete, row: &row, before: None, known, is_error: false };
+        let view = ChangeView {
+            relation,
+            event: EventKind::Delete,
+            row: &row,
+            before: None,
+            filterable,
+            is_error: false,
+        };
         let (matches, outdated) = registry.matches(&[view]);
         assert!(outdated.is_empty());
-        matches[0].iter().map(|found| found.bound.id).collect()
+        matches[0].iter().map(|found| found.binding.id).collect()
     }
 
     #[test]
-    fn changes_find_the_bindings_that_want_them() {
+    fn change_matches_exactly_the_wanting_bindings() {
         let registry = Registry::default();
         let bindings = vec![
             checked(1, table("t"), vec![equals("owner", "7")]),
@@ -586,7 +598,7 @@ mod tests {
             checked(5, table("other"), vec![]),
             checked(6, table("t"), vec![equals("id", "1")]),
         ];
-        let (first, _) = who("a");
+        let (first, _) = subscriber("a");
         let first = registry.add(&first, bindings, Arc::default());
         assert_eq!(ids(&registry, &relation("t"), "7", None), [1, 2, 3, 4, 6]);
         assert_eq!(ids(&registry, &relation("t"), "8", None), [2, 3, 4, 6]);
@@ -601,9 +613,9 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_of_a_table_ends_its_subscribers_alone() {
+    fn table_gap_ends_only_its_subscribers() {
         let registry = Registry::default();
-        let ((one, one_sink), (two, two_sink)) = (who("a"), who("a"));
+        let ((one, one_sink), (two, two_sink)) = (subscriber("a"), subscriber("a"));
         let one = registry.add(
             &one,
             vec![checked(1, table("t"), vec![]), checked(2, table("u"), vec![])],
@@ -619,20 +631,20 @@ mod tests {
     }
 
     #[test]
-    fn a_column_of_another_type_makes_a_binding_outdated() {
+    fn changed_column_type_makes_binding_outdated() {
         let registry = Registry::default();
-        let (one, _) = who("a");
+        let (one, _) = subscriber("a");
         let _one =
             registry.add(&one, vec![checked(1, table("t"), vec![equals("owner", "7")])], Arc::default());
         let mut relation = relation("t");
         relation.columns[1].type_oid = 25;
         let row = vec![Value::Text("1".into()), Value::Text("7".into())];
-        let view = View {
+        let view = ChangeView {
             relation: &relation,
             event: EventKind::Insert,
             row: &row,
             before: None,
-            known: None,
+            filterable: None,
             is_error: false,
         };
         let (matches, outdated) = registry.matches(&[view]);

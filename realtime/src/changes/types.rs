@@ -9,8 +9,9 @@ use basalt_pg::sql::Sql;
 
 use super::filter::Comparison;
 
-/// Types within types (arrays of composites of arrays …) are followed this far; what lies deeper is shown as text.
-const DEPTH: usize = 8;
+/// Depth to which nested types (arrays of composites of arrays …) are resolved; deeper values are encoded as
+/// text.
+const MAX_DEPTH: usize = 8;
 
 /// A row of `pg_type`.
 #[derive(Clone, Debug)]
@@ -64,9 +65,9 @@ impl SqlType {
 
 /// Resolves domains to their base type, which determines comparison.
 #[must_use]
-pub fn base_of(oid: u32, types: &HashMap<u32, TypeRow>) -> u32 {
+pub fn base_type(oid: u32, types: &HashMap<u32, TypeRow>) -> u32 {
     let mut oid = oid;
-    for _ in 0..DEPTH {
+    for _ in 0..MAX_DEPTH {
         match types.get(&oid) {
             Some(TypeRow { kind: b'd', base: Some(base), .. }) => oid = *base,
             Some(_) | None => break,
@@ -105,8 +106,8 @@ pub enum Json {
 
 /// JSON encoding of a type.
 #[must_use]
-pub fn json_of(oid: u32, types: &HashMap<u32, TypeRow>) -> Json {
-    json_within(oid, types, DEPTH)
+pub fn json_for(oid: u32, types: &HashMap<u32, TypeRow>) -> Json {
+    json_within(oid, types, MAX_DEPTH)
 }
 
 fn json_within(oid: u32, types: &HashMap<u32, TypeRow>, depth: usize) -> Json {
@@ -139,13 +140,13 @@ fn json_within(oid: u32, types: &HashMap<u32, TypeRow>, depth: usize) -> Json {
 /// Comparison of a type. Text with a nondeterministic collation, in which different texts are equal, is left
 /// to PostgreSQL.
 #[must_use]
-pub fn comparison_of(
+pub fn comparison_for(
     oid: u32,
     types: &HashMap<u32, TypeRow>,
     is_deterministic: bool,
     is_c: bool,
 ) -> Comparison {
-    let oid = base_of(oid, types);
+    let oid = base_type(oid, types);
     match oid {
         16 => Comparison::Bool,
         20 | 21 | 23 | 26 => Comparison::Integer,
@@ -354,12 +355,12 @@ fn push_composite(out: &mut String, text: &str, attributes: &[(String, Json)]) -
         }
         push_string(out, name);
         out.push(':');
-        let (mut item, mut is_there) = (String::new(), false);
+        let (mut item, mut is_present) = (String::new(), false);
         while let Some(c) = chars.next() {
             match c {
                 ',' => break,
                 '"' => {
-                    is_there = true;
+                    is_present = true;
                     loop {
                         match chars.next()? {
                             // A doubled quote is a literal one.
@@ -374,16 +375,16 @@ fn push_composite(out: &mut String, text: &str, attributes: &[(String, Json)]) -
                     }
                 }
                 '\\' => {
-                    is_there = true;
+                    is_present = true;
                     item.push(chars.next()?);
                 }
                 c => {
-                    is_there = true;
+                    is_present = true;
                     item.push(c);
                 }
             }
         }
-        if is_there { json.push(out, &item) } else { out.push_str("null") }
+        if is_present { json.push(out, &item) } else { out.push_str("null") }
     }
     out.push('}');
     chars.next().is_none().then_some(())
@@ -431,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn values_become_json_by_type() {
+    fn encodes_values_by_type() {
         for (json, text, expected) in [
             (Json::Bool, "t", "true"),
             (Json::Number, "9007199254740993", "9007199254740993"),
@@ -461,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn composites_become_objects() {
+    fn encodes_composites_as_objects() {
         let json = Json::Composite(vec![
             ("a".to_owned(), Json::Number),
             ("b".to_owned(), Json::Text),
@@ -474,14 +475,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn strings_are_read_as_they_were(text in ".{0,30}") {
+        fn strings_round_trip(text in ".{0,30}") {
             let mut out = String::new();
             push_string(&mut out, &text);
             prop_assert_eq!(serde_json::from_str::<String>(&out).unwrap(), text);
         }
 
         #[test]
-        fn array_literals_are_read_as_they_were_written(
+        fn array_literals_round_trip(
             items in proptest::collection::vec(proptest::option::of(".{0,8}"), 0..5),
         ) {
             let mut out = String::new();
@@ -490,7 +491,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_of_any_type_is_json(text in "[{}(),\"\\\\a1 \\-.]{0,20}", which in 0_usize..8) {
+        fn any_text_encodes_as_valid_json(text in "[{}(),\"\\\\a1 \\-.]{0,20}", which in 0_usize..8) {
             let types = [
                 Json::Bool, Json::Number, Json::Verbatim, Json::Bytes, Json::TimestampTz, array(array(Json::Number)), array(Json::Text),
                 Json::Composite(vec![("a".to_owned(), Json::Text), ("b".to_owned(), Json::Bool)]),

@@ -48,8 +48,8 @@ const FILTER_CHECKS: usize = 2;
 /// Concurrent transactions for joins.
 const JOIN_CHECKS: usize = 1;
 
-/// Rows a subscriber asks about, by their place among the keys of a batch, in order.
-pub(super) struct Question {
+/// Rows to check for a subscriber, as sorted indexes of the batch's keys.
+pub(super) struct VisibilityCheck {
     pub(super) identity: Arc<Identity>,
     pub(super) keys: Vec<usize>,
 }
@@ -66,26 +66,26 @@ pub(super) struct Lookup<'a> {
     keys: &'a [Vec<String>],
 }
 
-/// Runs statements as subscribers.
-pub(super) struct Judge {
+/// Runs policies and filters as subscribers.
+pub(super) struct Evaluator {
     sessions: Sessions,
     /// All transactions except slow lanes.
     permits: Semaphore,
     /// Additional limit for filter transactions.
     filters: Semaphore,
-    /// For suspects, beside the others.
-    aside: Semaphore,
-    /// Of the first, transactions for joins.
+    /// Slow lanes, in addition to `permits`.
+    slow_lanes: Semaphore,
+    /// Additional limit for joins.
     joins: Semaphore,
 }
 
-impl Judge {
+impl Evaluator {
     pub(super) fn new(sessions: Sessions, checks: usize) -> Self {
         Self {
             sessions,
             permits: Semaphore::new(checks.max(1)),
             filters: Semaphore::new(FILTER_CHECKS),
-            aside: Semaphore::new(1),
+            slow_lanes: Semaphore::new(1),
             joins: Semaphore::new(JOIN_CHECKS),
         }
     }
@@ -98,44 +98,45 @@ impl Judge {
     pub(super) async fn visible(
         &self,
         lookup: &Lookup<'_>,
-        questions: &[Question],
+        checks: &[VisibilityCheck],
     ) -> Result<Vec<Option<Vec<usize>>>, SessionError> {
-        let rows = questions.iter().map(|question| question.keys.len()).max().unwrap_or(0);
-        let began = Instant::now();
+        let rows = checks.iter().map(|check| check.keys.len()).max().unwrap_or(0);
+        let started = Instant::now();
         let _permit = permit(&self.permits).await?;
-        let mut outcomes = Vec::with_capacity(questions.len());
-        while let Some(rest @ [_, ..]) = questions.get(outcomes.len()..) {
-            let asked: Vec<(&Identity, &[usize])> =
-                rest.iter().map(|question| (&*question.identity, &*question.keys)).collect();
-            let evaluated = self.look_up(lookup, &asked, budget(rows)).await;
-            add(&mut outcomes, questions.len(), evaluated)?;
+        let mut outcomes = Vec::with_capacity(checks.len());
+        while let Some(rest @ [_, ..]) = checks.get(outcomes.len()..) {
+            let claims_and_keys: Vec<(&Identity, &[usize])> =
+                rest.iter().map(|check| (&*check.identity, &*check.keys)).collect();
+            let evaluated = self.run_lookup(lookup, &claims_and_keys, budget(rows)).await;
+            append_outcomes(&mut outcomes, checks.len(), evaluated)?;
         }
-        metrics::histogram!("basalt_realtime_visibility_seconds").record(began.elapsed().as_secs_f64());
+        metrics::histogram!("basalt_realtime_visibility_seconds").record(started.elapsed().as_secs_f64());
         Ok(outcomes)
     }
 
-    /// The same for one subscriber aside, row by row where a policy fails, until a moment. Also the first failure, for the log.
+    /// Like [`Self::visible`] for one subscriber in a slow lane: until `until`, row by row if a policy
+    /// fails. Also returns the first failure, for the log.
     ///
     /// # Errors
-    /// PostgreSQL does not answer.
-    pub(super) async fn visible_aside(
+    /// PostgreSQL did not respond.
+    pub(super) async fn visible_slowly(
         &self,
         lookup: &Lookup<'_>,
-        question: &Question,
+        check: &VisibilityCheck,
         until: Instant,
     ) -> Result<(Vec<usize>, Option<String>), SessionError> {
         let (mut visible, mut failed) = (Vec::new(), None);
-        let mut parts: Vec<&[usize]> = vec![&question.keys];
+        let mut parts: Vec<&[usize]> = vec![&check.keys];
         while let Some(keys) = parts.pop() {
             if Instant::now() > until {
                 failed.get_or_insert_with(|| "the time limit was exceeded".to_owned());
                 break;
             }
-            let asked = [(&*question.identity, keys)];
-            match self.look_up(lookup, &asked, STATEMENT_LIMIT).await? {
-                Evaluated { outcomes, failure: None } => visible.extend(outcomes.into_iter().flatten()),
-                Evaluated { failure: Some(error), .. } => {
-                    // Not where time ran out: it would take as long for each row.
+            let claims_and_keys = [(&*check.identity, keys)];
+            match self.run_lookup(lookup, &claims_and_keys, STATEMENT_LIMIT).await? {
+                PartialResults { outcomes, failure: None } => visible.extend(outcomes.into_iter().flatten()),
+                PartialResults { failure: Some(error), .. } => {
+                    // After a timeout the rows are not split: each may take as long again.
                     let is_timeout = error.code == "57014";
                     failed.get_or_insert(error.message);
                     if keys.len() > 1 && !is_timeout {
@@ -149,20 +150,20 @@ impl Judge {
         Ok((visible, failed))
     }
 
-    async fn look_up(
+    async fn run_lookup(
         &self,
         lookup: &Lookup<'_>,
-        asked: &[(&Identity, &[usize])],
+        claims_and_keys: &[(&Identity, &[usize])],
         limit: Duration,
-    ) -> Result<Evaluated<Vec<usize>>, SessionError> {
-        let Some(role) = asked.first().map(|(identity, _)| Arc::clone(&identity.role)) else {
-            return Ok(Evaluated { outcomes: Vec::new(), failure: None });
+    ) -> Result<PartialResults<Vec<usize>>, SessionError> {
+        let Some(role) = claims_and_keys.first().map(|(identity, _)| Arc::clone(&identity.role)) else {
+            return Ok(PartialResults { outcomes: Vec::new(), failure: None });
         };
         let claims_text = claims_text();
-        let mut steps = Vec::with_capacity(STEPS * asked.len());
-        // Most ask about the same rows.
+        let mut steps = Vec::with_capacity(STEPS * claims_and_keys.len());
+        // Most subscribers check the same rows, so the parameters are reused.
         let mut before: Option<(&[usize], Vec<Param>)> = None;
-        for (number, (identity, keys)) in asked.iter().enumerate() {
+        for (number, (identity, keys)) in claims_and_keys.iter().enumerate() {
             let text = if number == 0 { "savepoint subscriber" } else { "rollback to savepoint subscriber" };
             steps.push(Statement { text: text.into(), params: Vec::new() });
             let claims = Param::from(identity.claims.as_text());
@@ -182,15 +183,15 @@ impl Judge {
         ];
         let scope = Scope { savepoints: true, ..scope(settings) };
         let Partial { answers, failure } = self.sessions.run_until_error(scope, steps).await?;
-        let complete = answers.chunks_exact(STEPS).zip(asked).map(|(answered, (_, keys))| {
-            let rows = answered.last().map(Vec::as_slice).unwrap_or_default();
-            // Counted from 1.
+        let complete = answers.chunks_exact(STEPS).zip(claims_and_keys).map(|(results, (_, keys))| {
+            let rows = results.last().map(Vec::as_slice).unwrap_or_default();
+            // `with ordinality` counts from 1.
             let place = |number: i64| keys.get(usize::try_from(number).ok()?.checked_sub(1)?).copied();
             let mut visible: Vec<usize> = rows.iter().filter_map(|row| place(row.number(0)?)).collect();
             visible.sort_unstable();
             visible
         });
-        Ok(Evaluated { outcomes: complete.collect(), failure })
+        Ok(PartialResults { outcomes: complete.collect(), failure })
     }
 
     /// Which values pass, as (filter, value); `None` if the filters failed or exceeded the budget. Each
@@ -210,23 +211,24 @@ impl Judge {
         let mut outcomes = Vec::with_capacity(checks.len());
         while let Some(rest @ [_, ..]) = checks.get(outcomes.len()..) {
             let evaluated = self.run_filters(role, rest, budget(rows)).await;
-            add(&mut outcomes, checks.len(), evaluated)?;
+            append_outcomes(&mut outcomes, checks.len(), evaluated)?;
         }
         Ok(outcomes)
     }
 
-    /// The same for one filter aside: the values that pass, or PostgreSQL's refusal.
+    /// Like [`Self::passing`] for one filter in a slow lane: the indexes of the values that pass, or
+    /// PostgreSQL's error.
     ///
     /// # Errors
-    /// PostgreSQL does not answer.
-    pub(super) async fn passing_aside(
+    /// PostgreSQL did not respond.
+    pub(super) async fn passing_slowly(
         &self,
         role: &str,
         test: &Test,
         values: &[&str],
     ) -> Result<Result<HashSet<usize>, Box<PgError>>, SessionError> {
         let check = [vec![FilterCheck { test, values: values.to_vec() }]];
-        let Evaluated { outcomes, failure } = self.run_filters(role, &check, STATEMENT_LIMIT).await?;
+        let PartialResults { outcomes, failure } = self.run_filters(role, &check, STATEMENT_LIMIT).await?;
         Ok(match failure {
             Some(error) => Err(error),
             None => Ok(outcomes.into_iter().flatten().map(|(_, value)| value).collect()),
@@ -238,7 +240,7 @@ impl Judge {
         role: &str,
         checks: &[Vec<FilterCheck<'_>>],
         limit: Duration,
-    ) -> Result<Evaluated<HashSet<(usize, usize)>>, SessionError> {
+    ) -> Result<PartialResults<HashSet<(usize, usize)>>, SessionError> {
         let steps = checks.iter().map(|of| filter_statement(of)).collect();
         let scope = scope(formatted(role, limit));
         let Partial { answers, failure } = self.sessions.run_until_error(scope, steps).await?;
@@ -249,12 +251,12 @@ impl Judge {
                 rows.iter().filter_map(|row| Some((number(row, 0)?, number(row, 1)?.checked_sub(1)?)));
             passing.collect()
         });
-        Ok(Evaluated { outcomes: passing.collect(), failure })
+        Ok(PartialResults { outcomes: passing.collect(), failure })
     }
 
-    /// Waits for the connection that evaluates suspects.
-    pub(super) async fn enter_aside(&self) -> Result<SemaphorePermit<'_>, SessionError> {
-        permit(&self.aside).await
+    /// Waits for the permit of the slow lanes.
+    pub(super) async fn enter_slow_lane(&self) -> Result<SemaphorePermit<'_>, SessionError> {
+        permit(&self.slow_lanes).await
     }
 
     /// Evaluates a filter on one value, for a join.
@@ -282,25 +284,25 @@ impl Judge {
     }
 }
 
-/// Outcomes of the statements before the first failure.
-struct Evaluated<T> {
+/// Results of the statements before the first failure.
+struct PartialResults<T> {
     outcomes: Vec<T>,
     failure: Option<Box<PgError>>,
 }
 
-/// Adds what was evaluated to the outcomes: the item that failed is `None`, and those after it are to be evaluated again.
-fn add<T>(
+/// Appends results: the item that failed becomes `None`; those after it have to be evaluated again.
+fn append_outcomes<T>(
     outcomes: &mut Vec<Option<T>>,
     total: usize,
-    evaluated: Result<Evaluated<T>, SessionError>,
+    evaluated: Result<PartialResults<T>, SessionError>,
 ) -> Result<(), SessionError> {
     match evaluated {
-        Ok(Evaluated { outcomes: some, failure }) => {
+        Ok(PartialResults { outcomes: some, failure }) => {
             outcomes.extend(some.into_iter().map(Some));
             match failure {
                 Some(_) if outcomes.len() < total => outcomes.push(None),
                 None if outcomes.len() < total => {
-                    return Err(SessionError::Unavailable("a statement was not answered".to_owned()));
+                    return Err(SessionError::Unavailable("a statement returned no result".to_owned()));
                 }
                 Some(_) | None => {}
             }

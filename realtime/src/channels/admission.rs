@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::join::{Join, system_message};
 use crate::Realtime;
-use crate::authorization::{AskError, Caller, Readable};
+use crate::authorization::{Caller, PolicyError, Readable};
 use crate::changes::{ChangeSink, EncodedChange, SubscribeError, Subscriber, Subscription};
 use crate::frames::{Content, Encoding, Fanout};
 use crate::hub::{Member, Registration};
@@ -39,9 +39,9 @@ pub(crate) async fn admit(
     let key = TopicKey { name: Arc::clone(&caller.topic), is_private: join.is_private };
     let readable = if join.is_private {
         let readable = realtime.authorization.readable(&caller, join.presence_enabled).await;
-        let readable = readable.map_err(|error| reason_of(&error, &caller.topic))?;
+        let readable = readable.map_err(|error| join_error(&error, &caller.topic))?;
         if readable.is_nothing() {
-            return Err(reason_of(&AskError::Refused, &caller.topic));
+            return Err(join_error(&PolicyError::Refused, &caller.topic));
         }
         readable
     } else {
@@ -73,8 +73,8 @@ pub(crate) async fn admit(
         Ok(bindings) => {
             let sink = Arc::new(Sink { member, topic: Arc::clone(&caller.topic) });
             let (claims, visitor) = (Arc::clone(&caller.token.claims), caller.visitor());
-            let who = Subscriber { claims, sink, visitor };
-            match realtime.changes.subscribe(who, bindings).await {
+            let subscriber = Subscriber { claims, sink, visitor };
+            match realtime.changes.subscribe(subscriber, bindings).await {
                 Ok(subscription) => Some(Ok(subscription)),
                 Err(SubscribeError::Rejected(refusal)) => Some(Err(refusal)),
                 Err(SubscribeError::Unavailable(reason)) => {
@@ -89,19 +89,19 @@ pub(crate) async fn admit(
     Ok(Admitted { registration, readable, authorized_at, replayed, changes })
 }
 
-fn reason_of(error: &AskError, topic: &str) -> String {
+fn join_error(error: &PolicyError, topic: &str) -> String {
     match error {
-        AskError::Refused => {
+        PolicyError::Refused => {
             format!("Unauthorized: You do not have permissions to read from this Channel topic: {topic}")
         }
-        AskError::Cancelled => "QueryCanceled: Query was cancelled, please try again".to_owned(),
-        AskError::PoolExhausted => {
+        PolicyError::Cancelled => "QueryCanceled: Query was cancelled, please try again".to_owned(),
+        PolicyError::PoolExhausted => {
             "IncreaseConnectionPool: Please increase your connection pool size".to_owned()
         }
-        AskError::MissingPartition => {
+        PolicyError::MissingPartition => {
             "MissingPartition: Realtime was unable to find the expected messages partition".to_owned()
         }
-        AskError::Unreachable => {
+        PolicyError::Unreachable => {
             "UnableToConnectToProject: Realtime was unable to connect to the project database".to_owned()
         }
     }

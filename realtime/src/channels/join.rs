@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 use crate::changes::{Binding, EventKind};
 use crate::frames::json_text;
 
-/// Elements of `postgres_changes` that a channel may have.
-const MOST_BINDINGS: usize = 1000;
-/// Stored messages that a channel may be sent, as many as it gets when it does not say.
-const MOST_REPLAYED: i64 = 25;
+/// Most entries of `postgres_changes` per channel.
+const MAX_BINDINGS: usize = 1000;
+/// Most stored messages replayed to a channel, and the default.
+const MAX_REPLAYED: i64 = 25;
 
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
@@ -68,21 +68,21 @@ impl Join {
     /// Parses the payload, a JSON text.
     pub(crate) fn read(payload: &str) -> Self {
         let payload = fields(payload);
-        let config = inner(&payload, "config");
-        let broadcast = inner(&config, "broadcast");
-        let presence = inner(&config, "presence");
-        let options = inner(&config, "postgres_changes_options");
+        let config = object(&payload, "config");
+        let broadcast = object(&config, "broadcast");
+        let presence = object(&config, "presence");
+        let options = object(&config, "postgres_changes_options");
         Self {
             token: text(&payload, "user_token").or_else(|| text(&payload, "access_token")),
-            is_private: truth(&config, "private"),
-            acks: truth(&broadcast, "ack"),
-            receives_own: truth(&broadcast, "self"),
-            wants_replication_ready: truth(&broadcast, "replication_ready"),
+            is_private: flag(&config, "private"),
+            acks: flag(&broadcast, "ack"),
+            receives_own: flag(&broadcast, "self"),
+            wants_replication_ready: flag(&broadcast, "replication_ready"),
             presence_key: presence_key(&presence),
-            presence_enabled: truth(&presence, "enabled"),
+            presence_enabled: flag(&presence, "enabled"),
             replay: replay(&broadcast),
             changes: changes(&config),
-            awaits_changes: truth(&options, "wait"),
+            awaits_changes: flag(&options, "wait"),
         }
     }
 }
@@ -92,24 +92,24 @@ fn fields(text: &str) -> Fields<'_> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-fn inner<'a>(of: &Fields<'a>, name: &str) -> Fields<'a> {
-    of.get(name).map(|raw| fields(raw.get())).unwrap_or_default()
+fn object<'a>(parent: &Fields<'a>, name: &str) -> Fields<'a> {
+    parent.get(name).map(|raw| fields(raw.get())).unwrap_or_default()
 }
 
-fn value(of: &Fields<'_>, name: &str) -> Value {
-    of.get(name).and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+fn value(parent: &Fields<'_>, name: &str) -> Value {
+    parent.get(name).and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
-fn text(of: &Fields<'_>, name: &str) -> Option<String> {
-    match value(of, name) {
+fn text(parent: &Fields<'_>, name: &str) -> Option<String> {
+    match value(parent, name) {
         Value::String(text) => Some(text),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
-fn truth(of: &Fields<'_>, name: &str) -> bool {
-    match value(of, name) {
-        Value::Bool(truth) => truth,
+fn flag(parent: &Fields<'_>, name: &str) -> bool {
+    match value(parent, name) {
+        Value::Bool(flag) => flag,
         Value::String(text) => text.eq_ignore_ascii_case("true"),
         Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => false,
     }
@@ -129,13 +129,13 @@ fn presence_key(presence: &Fields<'_>) -> Option<String> {
 fn replay(broadcast: &Fields<'_>) -> Option<Result<Replay, BadReplay>> {
     let raw = broadcast.get("replay").filter(|raw| raw.get() != "null")?;
     let given = fields(raw.get());
-    let whole = |name: &str| {
+    let integer = |name: &str| {
         let given = value(&given, name);
         if given.is_null() { Ok(None) } else { given.as_i64().map(Some).ok_or(BadReplay) }
     };
     let read = || {
-        let since_ms = whole("since")?.ok_or(BadReplay)?;
-        let limit = whole("limit")?.unwrap_or(MOST_REPLAYED).clamp(1, MOST_REPLAYED);
+        let since_ms = integer("since")?.ok_or(BadReplay)?;
+        let limit = integer("limit")?.unwrap_or(MAX_REPLAYED).clamp(1, MAX_REPLAYED);
         Ok(Replay { since_ms, limit })
     };
     Some(read())
@@ -152,8 +152,8 @@ fn changes(config: &Fields<'_>) -> Changes {
     if elements.iter().any(|element| !element.starts_with('{')) {
         return Changes { answer: "[]".to_owned(), bindings };
     }
-    if elements.len() > MOST_BINDINGS {
-        bindings = Err(format!("a channel has {MOST_BINDINGS} postgres_changes at most"));
+    if elements.len() > MAX_BINDINGS {
+        bindings = Err(format!("a channel has {MAX_BINDINGS} postgres_changes at most"));
     }
     for (element, id) in elements.into_iter().zip(1_u64..) {
         if answer.len() > 1 {
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_a_client_sends_is_read() {
+    fn parses_every_field() {
         let join = Join::read(
             r#"{"config":{"broadcast":{"ack":true,"self":"TRUE","replay":{"since":17,"limit":10},"replication_ready":false},
             "presence":{"key":7,"enabled":true},"postgres_changes":[{"event":"*","schema":"public","table":"tasks",
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_counts_as_not_said() {
+    fn invalid_fields_count_as_absent() {
         for payload in [
             "{}",
             "null",
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_answered_to_the_byte() {
+    fn reply_repeats_bindings_byte_for_byte() {
         let join = Join::read(
             r#"{"config":{"postgres_changes":[{ "event" : "insert", "table":"t" },null,{},{"schema":"s","x":1.0e2}]}}"#,
         );
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_of_a_binding() {
+    fn parses_bindings_or_reports_why_not() {
         let schema_and_table = |element: &str| {
             binding(element, 1)
                 .map(|it| (it.schema, it.table))

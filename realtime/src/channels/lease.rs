@@ -10,16 +10,16 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::{Channel, Channels, Done, Permission, Slot};
-use crate::authorization::{AskError, Readable, Renewed};
+use super::{Channel, Channels, Completed, Permission, Slot};
+use crate::authorization::{PolicyError, Readable, Renewed};
 use crate::metrics;
 use crate::token::Token;
 
-/// Length of a lease while private channels are few.
-const SHORTEST: Duration = Duration::from_secs(4);
-/// Length of a lease however many there are.
-const LONGEST: Duration = Duration::from_secs(60);
-/// Each private channel of the server adds this much: at most 200 renewals a second, up to 6,000 channels.
+/// Minimum length of a lease, used while there are few private channels.
+const MIN_LEASE: Duration = Duration::from_secs(4);
+/// Maximum length of a lease.
+const MAX_LEASE: Duration = Duration::from_secs(60);
+/// Added per private channel of the server: limits renewals to 200 per second, up to 6,000 channels.
 const PER_CHANNEL: Duration = Duration::from_millis(10);
 
 /// State of a channel's permissions.
@@ -52,23 +52,23 @@ impl Channel {
         has_ended && !self.is_expired
     }
 
-    /// What the client is told when these permissions end the channel (realtime.md 3.12).
-    pub(super) fn lost_by(&self, readable: Readable) -> Option<String> {
+    /// The error sent to the client if `readable` revokes what the channel relies on (realtime.md 3.12).
+    pub(super) fn revoked_by(&self, readable: Readable) -> Option<String> {
         let topic = &self.caller.topic;
         if readable.is_nothing() {
             return Some(format!("You do not have permissions to read from this Channel topic: {topic}"));
         }
-        let loses_broadcast = self.readable.broadcast && !readable.broadcast;
-        let loses_presence = self.presence_enabled && self.readable.presence && !readable.presence;
-        (loses_broadcast || loses_presence)
+        let lost_broadcast = self.readable.broadcast && !readable.broadcast;
+        let lost_presence = self.presence_enabled && self.readable.presence && !readable.presence;
+        (lost_broadcast || lost_presence)
             .then(|| format!("You no longer have permission to read from this Channel topic: {topic}"))
     }
 
-    /// Takes over new permissions. The next write asks again.
-    pub(super) fn permit(&mut self, readable: Readable) {
+    /// Applies new read permissions; write permissions are evaluated again at the next write.
+    pub(super) fn apply_permissions(&mut self, readable: Readable) {
         self.readable = readable;
         for permission in [&mut self.may_broadcast, &mut self.may_track] {
-            if *permission != Permission::Asking {
+            if *permission != Permission::Checking {
                 *permission = Permission::Unknown;
             }
         }
@@ -161,14 +161,14 @@ impl Channels {
         let Some(channel) = self.joined(topic) else { return };
         channel.lease = Some(Lease::Renewing { ends_at });
         let (caller, id) = (channel.caller.clone(), channel.registration.member.id);
-        let (asks_presence, is_tracking) =
+        let (includes_presence, is_tracking) =
             (channel.presence_enabled, channel.registration.presence_bytes() > 0);
         let (authorization, topic) = (self.realtime.authorization.clone(), topic.into());
-        let asking = async move {
-            let outcome = authorization.renew(&caller, asks_presence, is_tracking).await;
-            Done::Renewal { topic, id, token: caller.token, outcome }
+        let check = async move {
+            let outcome = authorization.renew(&caller, includes_presence, is_tracking).await;
+            Completed::Renewal { topic, id, token: caller.token, outcome }
         };
-        self.ask(asking.boxed());
+        self.run(check.boxed());
     }
 
     /// Returns the messages that waited for the renewal.
@@ -177,7 +177,7 @@ impl Channels {
         topic: &str,
         id: u64,
         token: &Token,
-        outcome: &Result<Renewed, AskError>,
+        outcome: &Result<Renewed, PolicyError>,
     ) -> Vec<Message> {
         let Some(channel) = self.joined_as(topic, id) else { return Vec::new() };
         let Some(Lease::Renewing { ends_at }) = channel.lease else { return Vec::new() };
@@ -187,15 +187,15 @@ impl Channels {
         }
         let renewed = match outcome {
             Ok(renewed) => *renewed,
-            // A policy that raises an error denies.
-            Err(AskError::Refused) => Renewed { readable: Readable::default(), may_track: None },
+            // A policy that raises an error denies access.
+            Err(PolicyError::Refused) => Renewed { readable: Readable::default(), may_track: None },
             Err(error) => {
                 metrics::count_renewal("failed");
                 let topic_name = &*channel.caller.topic;
                 tracing::info!(
                     ?error,
                     topic = topic_name,
-                    "the permissions of a private channel could not be checked"
+                    "could not check the permissions of a private channel"
                 );
                 match ends_at {
                     // The previous permissions remain valid until `ends_at`; then the check is retried.
@@ -208,19 +208,19 @@ impl Channels {
                 return Vec::new();
             }
         };
-        if let Some(lost) = channel.lost_by(renewed.readable) {
-            metrics::count_renewal("lost");
+        if let Some(error) = channel.revoked_by(renewed.readable) {
+            metrics::count_renewal("error");
             if channel.is_refreshing {
                 // The token being checked decides. Nothing is delivered until then.
                 channel.registration.member.hold();
                 channel.lease = Some(Lease::Renewing { ends_at: None });
             } else {
-                self.close(topic, Some(&lost));
+                self.close(topic, Some(&error));
             }
             return Vec::new();
         }
         metrics::count_renewal("kept");
-        channel.permit(renewed.readable);
+        channel.apply_permissions(renewed.readable);
         if renewed.may_track == Some(false) {
             channel.registration.untrack();
             channel.may_track = Permission::Refused;

@@ -9,8 +9,8 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::join::system_message;
 use super::lease::Lease;
-use super::{Channels, Done, MOST_CONTROL_BYTES, Slot};
-use crate::authorization::{AskError, Caller, Readable};
+use super::{Channels, Completed, MAX_CONTROL_BYTES, Slot};
+use crate::authorization::{Caller, PolicyError, Readable};
 use crate::frames::Body;
 use crate::token::{Token, TokenFault, is_opaque};
 
@@ -20,27 +20,27 @@ const GRACE: Duration = Duration::from_secs(60);
 const TOKEN_CHECK: Duration = Duration::from_secs(300);
 
 impl Channels {
-    /// The token that was given, or the connection's, for which an opaque key stands too.
-    pub(super) fn token_of(&self, given: Option<&str>) -> Result<Token, TokenFault> {
+    /// Verifies the given token. Without one, or for an opaque key, verifies and uses the connection's.
+    pub(super) fn resolve_token(&self, given: Option<&str>) -> Result<Token, TokenFault> {
         match given {
-            Some(given) if !is_opaque(given) => self.realtime.tokens.judge(given, self.client),
-            _ => self.realtime.tokens.judge_again(&self.token).map(|()| self.token.clone()),
+            Some(given) if !is_opaque(given) => self.realtime.tokens.verify(given, self.client),
+            _ => self.realtime.tokens.verify_again(&self.token).map(|()| self.token.clone()),
         }
     }
 
     /// Handles a new token (realtime.md 3.12). It is never replied to.
     pub(super) fn access_token(&mut self, topic: &str, body: &Body<'_>) {
         #[derive(Deserialize)]
-        struct Given {
+        struct AccessToken {
             access_token: Option<String>,
         }
         let Body::Json(payload) = body else { return };
-        if payload.len() > MOST_CONTROL_BYTES {
+        if payload.len() > MAX_CONTROL_BYTES {
             return;
         }
-        let given = serde_json::from_str::<Given>(payload).ok().and_then(|given| given.access_token);
+        let given = serde_json::from_str::<AccessToken>(payload).ok().and_then(|given| given.access_token);
         let Some(given) = given else { return };
-        let token = match self.token_of(Some(&given)) {
+        let token = match self.resolve_token(Some(&given)) {
             Ok(token) => token,
             Err(fault) => return self.close(topic, Some(&fault.system_text())),
         };
@@ -52,25 +52,25 @@ impl Channels {
             if channel.is_refreshing {
                 channel.next_token = Some(token);
             } else {
-                self.ask_about(topic, token);
+                self.check_token(topic, token);
             }
         } else {
-            self.take_token(topic, token);
+            self.set_token(topic, token);
         }
     }
 
-    /// Asks what a private channel may read with this token.
-    fn ask_about(&mut self, topic: &str, token: Token) {
+    /// Evaluates what a private channel may read with this token.
+    fn check_token(&mut self, topic: &str, token: Token) {
         let Some(channel) = self.joined(topic) else { return };
         channel.is_refreshing = true;
-        let (id, asks_presence) = (channel.registration.member.id, channel.presence_enabled);
+        let (id, includes_presence) = (channel.registration.member.id, channel.presence_enabled);
         let caller = Caller { token: token.clone(), ..channel.caller.clone() };
         let (authorization, topic) = (self.realtime.authorization.clone(), topic.into());
-        let asking = async move {
-            let outcome = authorization.readable(&caller, asks_presence).await;
-            Done::Token { topic, id, token, outcome }
+        let check = async move {
+            let outcome = authorization.readable(&caller, includes_presence).await;
+            Completed::Token { topic, id, token, outcome }
         };
-        self.ask(asking.boxed());
+        self.run(check.boxed());
     }
 
     /// Returns the messages that can now be handled.
@@ -79,34 +79,36 @@ impl Channels {
         topic: &str,
         id: u64,
         token: Token,
-        outcome: &Result<Readable, AskError>,
+        outcome: &Result<Readable, PolicyError>,
     ) -> Vec<Message> {
         let Some(channel) = self.joined_as(topic, id) else { return Vec::new() };
         channel.is_refreshing = false;
         let next = channel.next_token.take();
         let (readable, fault) = match outcome {
             Ok(readable) => (*readable, None),
-            // A policy that raises an error denies.
-            Err(AskError::Refused) => (Readable::default(), None),
-            Err(AskError::Cancelled) => (Readable::default(), Some("Query was cancelled, please try again")),
-            Err(AskError::Unreachable | AskError::PoolExhausted | AskError::MissingPartition) => {
+            // A policy that raises an error denies access.
+            Err(PolicyError::Refused) => (Readable::default(), None),
+            Err(PolicyError::Cancelled) => {
+                (Readable::default(), Some("Query was cancelled, please try again"))
+            }
+            Err(PolicyError::Unreachable | PolicyError::PoolExhausted | PolicyError::MissingPartition) => {
                 (Readable::default(), Some("Realtime was unable to connect to the project database"))
             }
         };
-        let fault = fault.map(str::to_owned).or_else(|| channel.lost_by(readable));
+        let fault = fault.map(str::to_owned).or_else(|| channel.revoked_by(readable));
         if let Some(fault) = fault {
             self.close(topic, Some(&fault));
             return Vec::new();
         }
-        channel.permit(readable);
-        self.take_token(topic, token);
+        channel.apply_permissions(readable);
+        self.set_token(topic, token);
         if let Some(next) = next {
-            self.ask_about(topic, next);
+            self.check_token(topic, next);
         }
         self.begin_lease(topic)
     }
 
-    fn take_token(&mut self, topic: &str, token: Token) {
+    fn set_token(&mut self, topic: &str, token: Token) {
         let check_at = self.next_check(&token);
         let Some(channel) = self.joined(topic) else { return };
         channel.check_at = check_at;
@@ -166,7 +168,7 @@ impl Channels {
             .collect();
         for topic in due {
             let Some(Slot::Joined(channel)) = self.slots.get_mut(&topic) else { continue };
-            match self.realtime.tokens.judge_again(&channel.caller.token) {
+            match self.realtime.tokens.verify_again(&channel.caller.token) {
                 Ok(()) => {
                     let left = u64::try_from(self.realtime.tokens.seconds_left(&channel.caller.token));
                     // At least one second: the clocks may differ slightly.

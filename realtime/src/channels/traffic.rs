@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::{Channel, Channels, Done, Permission, Slot, Writable, keep};
-use crate::authorization::{AskError, Extension};
+use super::{Channel, Channels, Completed, Permission, Slot, Writable, defer};
+use crate::authorization::{Extension, PolicyError};
 use crate::frames::{Body, Content, Fanout, Incoming, UserBroadcast};
 use crate::metrics;
 use crate::token::Token;
@@ -34,20 +34,20 @@ impl Channels {
         match *permission {
             Permission::Granted => return Some(true),
             Permission::Refused => return Some(false),
-            Permission::Unknown => *permission = Permission::Asking,
-            Permission::Asking => {
-                keep(&mut channel.waiting, message);
+            Permission::Unknown => *permission = Permission::Checking,
+            Permission::Checking => {
+                defer(&mut channel.waiting, message);
                 return None;
             }
         }
         channel.waiting.push(message.clone());
-        let asks_for_reading = extension == Extension::Presence && !channel.presence_enabled;
+        let checks_reading = extension == Extension::Presence && !channel.presence_enabled;
         let (caller, id) = (channel.caller.clone(), channel.registration.member.id);
         let (authorization, topic) = (self.realtime.authorization.clone(), topic.into());
-        let asking = async move {
+        let check = async move {
             let outcome = async {
                 let is_granted = authorization.may_write(&caller, extension).await?;
-                let reads_presence = if is_granted && asks_for_reading {
+                let reads_presence = if is_granted && checks_reading {
                     Some(authorization.readable(&caller, true).await?.presence)
                 } else {
                     None
@@ -55,9 +55,9 @@ impl Channels {
                 Ok(Writable { is_granted, reads_presence })
             };
             let outcome = outcome.await;
-            Done::Write { topic, id, token: caller.token, extension, outcome }
+            Completed::Write { topic, id, token: caller.token, extension, outcome }
         };
-        self.ask(asking.boxed());
+        self.run(check.boxed());
         None
     }
 
@@ -67,7 +67,7 @@ impl Channels {
         id: u64,
         token: &Token,
         extension: Extension,
-        outcome: &Result<Writable, AskError>,
+        outcome: &Result<Writable, PolicyError>,
     ) -> Vec<Message> {
         let Some(channel) = self.joined_as(topic, id) else { return Vec::new() };
         let waiting = std::mem::take(&mut channel.waiting);
@@ -84,12 +84,7 @@ impl Channels {
                 }
                 if !is_granted {
                     let (role, topic) = (channel.caller.token.role(), &*channel.caller.topic);
-                    tracing::warn!(
-                        role,
-                        topic,
-                        ?extension,
-                        "a private channel has no policy that lets it write"
-                    );
+                    tracing::warn!(role, topic, ?extension, "no policy allows a private channel to write");
                 }
                 if *is_granted { Permission::Granted } else { Permission::Refused }
             }
@@ -119,7 +114,7 @@ impl Channels {
     pub(super) fn broadcast(&mut self, incoming: &Incoming<'_>, message: &Message) {
         let topic = incoming.topic.as_ref();
         let reference = incoming.reference.as_deref();
-        let most = self.realtime.config.max_payload_size + PAYLOAD_ALLOWANCE;
+        let max_bytes = self.realtime.config.max_payload_size + PAYLOAD_ALLOWANCE;
         let (content, length) = match &incoming.body {
             Body::Json(payload) if payload.starts_with('{') => {
                 let payload = bytes::Bytes::copy_from_slice(payload.as_bytes());
@@ -142,7 +137,7 @@ impl Channels {
         if channel.is_expired {
             return;
         }
-        if length > most {
+        if length > max_bytes {
             if acks {
                 member.reply(reference, "error", "\"payload_size_exceeded\"");
             }
@@ -172,14 +167,14 @@ impl Channels {
     pub(super) fn presence(&mut self, incoming: &Incoming<'_>, message: &Message) {
         /// A client's presence message.
         #[derive(Deserialize)]
-        struct Given<'a> {
+        struct PresenceMessage<'a> {
             event: Option<Value>,
             #[serde(borrow)]
             payload: Option<&'a RawValue>,
         }
         let topic = incoming.topic.as_ref();
         let reference = incoming.reference.as_deref();
-        let most = self.realtime.config.max_payload_size + PAYLOAD_ALLOWANCE;
+        let max_bytes = self.realtime.config.max_payload_size + PAYLOAD_ALLOWANCE;
         let Some(channel) = self.joined(topic) else { return };
         let member = Arc::clone(&channel.registration.member);
         if !channel.has_room_for_presence() {
@@ -192,10 +187,10 @@ impl Channels {
             return;
         }
         let Body::Json(payload) = incoming.body else { return member.reply(reference, "error", "{}") };
-        let Ok(given) = serde_json::from_str::<Given<'_>>(payload) else {
+        let Ok(parsed) = serde_json::from_str::<PresenceMessage<'_>>(payload) else {
             return member.reply(reference, "error", "{}");
         };
-        let Some(event) = given.event else { return member.reply(reference, "ok", "{}") };
+        let Some(event) = parsed.event else { return member.reply(reference, "ok", "{}") };
         let event = event.as_str().map(str::to_ascii_lowercase);
         match event.as_deref() {
             Some("untrack") => {
@@ -205,12 +200,12 @@ impl Channels {
                 member.reply(reference, "ok", "{}");
             }
             Some("track") => {
-                let tracked = given.payload.map_or("{}", RawValue::get);
+                let tracked = parsed.payload.map_or("{}", RawValue::get);
                 if !tracked.starts_with('{') {
                     let reason = "{\"reason\":\"Presence track payload must be a map\"}";
                     return member.reply(reference, "error", reason);
                 }
-                if tracked.len() > most {
+                if tracked.len() > max_bytes {
                     self.close(topic, Some("Track message size exceeded"));
                     return;
                 }
@@ -228,13 +223,13 @@ impl Channels {
     }
 
     fn track(&mut self, topic: &str, payload: &str, reference: Option<&str>) {
-        let of = |slot: &Slot| match slot {
+        let presence_bytes = |slot: &Slot| match slot {
             Slot::Joining { .. } => 0,
             Slot::Joined(channel) => channel.registration.presence_bytes(),
         };
-        let of_socket: usize = self.slots.values().map(of).sum();
+        let socket_bytes: usize = self.slots.values().map(presence_bytes).sum();
         let Some(channel) = self.joined(topic) else { return };
-        let others = of_socket - channel.registration.presence_bytes();
+        let others = socket_bytes - channel.registration.presence_bytes();
         let member = Arc::clone(&channel.registration.member);
         if !channel.presence_enabled {
             channel.presence_enabled = true;
@@ -247,7 +242,10 @@ impl Channels {
         }
         member.note_traffic();
         if channel.registration.track(&channel.caller.presence_key, payload, others).is_err() {
-            tracing::info!(topic = &*channel.caller.topic, "UnableToTrackPresence: presences take too much");
+            tracing::info!(
+                topic = &*channel.caller.topic,
+                "UnableToTrackPresence: memory limit for presences reached"
+            );
             return member.reply(reference, "error", "{\"reason\":\"Too many presences\"}");
         }
         member.reply(reference, "ok", "{}");
@@ -257,9 +255,9 @@ impl Channels {
 impl Channel {
     /// Counts a presence message; returns false beyond the limit.
     fn has_room_for_presence(&mut self) -> bool {
-        let (begun, count) = &mut self.presence_calls;
-        if begun.elapsed() >= PRESENCE_WINDOW {
-            (*begun, *count) = (Instant::now(), 0);
+        let (started, count) = &mut self.presence_calls;
+        if started.elapsed() >= PRESENCE_WINDOW {
+            (*started, *count) = (Instant::now(), 0);
         }
         *count += 1;
         *count <= PRESENCE_CALLS

@@ -10,8 +10,8 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::{Encoding, Version, json_text};
 
-/// No client counts so far.
-const LONGEST_REF: usize = 128;
+/// Longer than any counter a client could send.
+const MAX_REF_BYTES: usize = 128;
 
 /// The frame cannot be parsed. It is dropped; the socket stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,13 +70,13 @@ impl<'a> Incoming<'a> {
         let (join_ref, reference, topic, event, payload) = match version {
             Version::V1 => {
                 let Object { topic, event, payload, reference, join_ref } = serde_json::from_str(frame)
-                    .map_err(|_| Malformed("no JSON object with the keys of a message"))?;
+                    .map_err(|_| Malformed("not a JSON object with the keys of a message"))?;
                 (join_ref, reference, topic, event, payload)
             }
             Version::V2 => {
                 type Parts<'a> = (Option<&'a RawValue>, Option<&'a RawValue>, String, String, &'a RawValue);
-                let parts: Parts<'a> =
-                    serde_json::from_str(frame).map_err(|_| Malformed("no JSON array of five"))?;
+                let parts: Parts<'a> = serde_json::from_str(frame)
+                    .map_err(|_| Malformed("not a JSON array of five elements"))?;
                 parts
             }
         };
@@ -114,7 +114,7 @@ impl<'a> Incoming<'a> {
                 let [join_ref, reference, topic, event, _metadata] = rest.texts(lengths)?;
                 let payload = frame.slice(rest.at..);
                 if encoding == Encoding::Json && !is_json(&payload) {
-                    return Err(Malformed("a broadcast whose payload is no JSON"));
+                    return Err(Malformed("the payload of a JSON broadcast is not JSON"));
                 }
                 Ok(Self {
                     join_ref: text_ref(join_ref)?,
@@ -124,7 +124,7 @@ impl<'a> Incoming<'a> {
                     body: Body::Broadcast(UserBroadcast { event, encoding, payload }),
                 })
             }
-            _ => Err(Malformed("a binary frame of an unknown kind")),
+            _ => Err(Malformed("unknown kind of binary frame")),
         }
     }
 }
@@ -139,16 +139,16 @@ pub(crate) fn is_json(bytes: &[u8]) -> bool {
 fn checked_ref(given: Option<&RawValue>) -> Result<Option<Cow<'_, str>>, Malformed> {
     let Some(text) = given.map(RawValue::get) else { return Ok(None) };
     let is_plain = text.starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit());
-    if !is_plain || text.len() > LONGEST_REF {
-        return Err(Malformed("a ref that is no short string"));
+    if !is_plain || text.len() > MAX_REF_BYTES {
+        return Err(Malformed("the ref is not a short string"));
     }
     Ok(Some(text.into()))
 }
 
 /// An empty ref means none.
 fn text_ref(given: &str) -> Result<Option<Cow<'_, str>>, Malformed> {
-    if given.len() > LONGEST_REF {
-        return Err(Malformed("a ref that is no short string"));
+    if given.len() > MAX_REF_BYTES {
+        return Err(Malformed("the ref is too long"));
     }
     Ok((!given.is_empty()).then(|| json_text(given).into()))
 }
@@ -160,7 +160,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn byte(&mut self) -> Result<usize, Malformed> {
-        let byte = self.frame.get(self.at).ok_or(Malformed("a binary frame that ends early"))?;
+        let byte = self.frame.get(self.at).ok_or(Malformed("truncated binary frame"))?;
         self.at += 1;
         Ok(usize::from(*byte))
     }
@@ -169,8 +169,8 @@ impl<'a> Reader<'a> {
         let mut texts = [""; N];
         for (text, length) in texts.iter_mut().zip(lengths) {
             let bytes = self.frame.get(self.at..self.at + length);
-            let bytes = bytes.ok_or(Malformed("a binary frame that ends early"))?;
-            *text = std::str::from_utf8(bytes).map_err(|_| Malformed("a name that is no UTF-8"))?;
+            let bytes = bytes.ok_or(Malformed("truncated binary frame"))?;
+            *text = std::str::from_utf8(bytes).map_err(|_| Malformed("a name is not UTF-8"))?;
             self.at += length;
         }
         Ok(texts)
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn payloads_are_kept_to_the_byte() {
+    fn payloads_are_kept_byte_for_byte() {
         let frame = r#"["1","4","realtime:room1","broadcast",{ "n": 1.0e5 , "n":2}]"#;
         let expected = parts(["\"1\"", "\"4\"", "realtime:room1", "broadcast", "{ \"n\": 1.0e5 , \"n\":2}"]);
         assert_eq!(read(Version::V2, frame), Ok(expected));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_told_apart() {
+    fn rejects_malformed_frames() {
         let long = format!(r#"["1","{}","t","e",{{}}]"#, "9".repeat(200));
         for frame in [
             "",
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broadcast_in_a_binary_frame() {
+    fn parses_binary_broadcasts() {
         let frame = Bytes::from_static(b"\x03\x01\x01\x0a\x01\x00\x0115realtime:ax{}");
         let read = Incoming::binary(&frame).unwrap();
         assert_eq!((read.join_ref.unwrap(), read.reference.unwrap()), ("\"1\"".into(), "\"5\"".into()));
@@ -257,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_fail(bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0_u8..5) {
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0_u8..5) {
             let mut framed = vec![kind];
             framed.extend_from_slice(&bytes);
             let _read = Incoming::binary(&Bytes::from(framed));

@@ -24,7 +24,7 @@ const END_STREAM: &str = "
     where database = current_database() and active_pid is not null";
 
 #[tokio::test]
-async fn a_stream_that_ends_is_a_gap_and_a_new_one_follows() {
+async fn ended_stream_reports_a_gap_and_restarts() {
     let server = Server::start_with(TABLES).await;
     let before = server.listen("me", vec![table("notes")]).await;
     server
@@ -49,7 +49,7 @@ async fn a_stream_that_ends_is_a_gap_and_a_new_one_follows() {
 }
 
 #[tokio::test]
-async fn failing_policy_concerns_its_own_subscribers_only() {
+async fn failing_policy_affects_only_its_own_subscribers() {
     let server = Server::start_with(TABLES).await;
     server
         .sql(
@@ -107,7 +107,7 @@ async fn slow_policy_delays_its_own_subscribers_only() {
 }
 
 #[tokio::test]
-async fn definitions_that_change_hold_from_the_next_change_on() {
+async fn changed_definitions_apply_to_the_next_change() {
     let server = Server::start_with(TABLES).await;
     let listener = server.listen("me", vec![table("open")]).await;
     server.sql("insert into open values (1, 'a')").await;
@@ -125,7 +125,7 @@ async fn definitions_that_change_hold_from_the_next_change_on() {
 }
 
 #[tokio::test]
-async fn a_table_dropped_while_watched_may_come_again() {
+async fn recreated_table_is_watched_again() {
     let server = Server::start_with(TABLES).await;
     let watched = server.listen("", vec![table("open")]).await;
     let other = server.listen("me", vec![table("notes")]).await;
@@ -141,7 +141,7 @@ async fn a_table_dropped_while_watched_may_come_again() {
 }
 
 #[tokio::test]
-async fn a_filter_on_a_column_of_a_new_type_is_checked_anew() {
+async fn changed_column_type_forces_a_resubscription() {
     let server = Server::start_with(TABLES).await;
     let outdated = server.listen("", vec![filtered("open", "title=eq.7")]).await;
     let other = server.listen("", vec![table("open")]).await;
@@ -152,7 +152,7 @@ async fn a_filter_on_a_column_of_a_new_type_is_checked_anew() {
 }
 
 #[tokio::test]
-async fn a_publication_that_was_dropped_is_made_again() {
+async fn dropped_publication_is_recreated() {
     let server = Server::start_with(TABLES).await;
     let listener = server.listen("", vec![table("open")]).await;
     server.sql("drop publication supabase_realtime; insert into open values (1, 'a')").await;
@@ -172,7 +172,7 @@ async fn a_publication_that_was_dropped_is_made_again() {
 }
 
 #[tokio::test]
-async fn without_the_right_to_replicate_joins_say_so() {
+async fn joins_report_a_missing_replication_privilege() {
     let database = TestDatabase::create().await;
     prepare(&Database::new(database.config())).await;
     let _made = database
@@ -186,7 +186,7 @@ async fn without_the_right_to_replicate_joins_say_so() {
 }
 
 #[tokio::test]
-async fn a_burst_of_changes_is_told_whole_and_in_order() {
+async fn burst_arrives_complete_and_in_order() {
     let server = Server::start_with(TABLES).await;
     let listener = server.listen("", vec![table("open")]).await;
     server.sql("insert into open select n, 'x' from generate_series(1, 20000) n").await;

@@ -92,7 +92,7 @@ async fn filters_pass_what_where_passes() {
 }
 
 #[tokio::test]
-async fn refusals_are_worded_as_upstream() {
+async fn rejections_use_upstream_wording() {
     let server = Server::start_with(TABLES).await;
     server.sql("alter publication supabase_realtime add table hidden").await;
     let refused = async |binding: Binding| refusal(server.try_listen("", vec![binding]).await);
@@ -159,7 +159,7 @@ async fn refusals_are_worded_as_upstream() {
 }
 
 #[tokio::test]
-async fn wildcards_take_tables_that_are_published_later() {
+async fn wildcards_cover_tables_published_later() {
     let server = Server::start_with(TABLES).await;
     let schema = server.listen("", vec![Binding { table: None, ..table("") }]).await;
     let all = server
@@ -177,7 +177,7 @@ async fn wildcards_take_tables_that_are_published_later() {
 }
 
 #[tokio::test]
-async fn several_bindings_of_a_channel_are_told_together() {
+async fn bindings_of_a_channel_share_one_event() {
     let server = Server::start_with(TABLES).await;
     let bindings = vec![
         Binding { id: 5, ..table("items") },

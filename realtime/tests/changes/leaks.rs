@@ -107,7 +107,7 @@ async fn delete_under_policies_reads_and_sends_the_key_only() {
 }
 
 #[tokio::test]
-async fn errors_instead_of_changes_do_not_answer_filters() {
+async fn error_frames_do_not_reveal_filter_results() {
     let server = Server::start_with(
         "create table keyless (id int, title text); alter table keyless enable row level security;
          create table partly (id int primary key, title text); alter table partly enable row level security;
@@ -276,8 +276,8 @@ impl Drawn {
     }
 }
 
-/// What a listener has heard of a table: numbers of new rows, and of deleted ones by their keys.
-fn heard_of(listener: &Listener, drawn: &Drawn, numbers: &HashMap<String, i64>) -> (Vec<i64>, Vec<i64>) {
+/// What a listener received for a table: numbers of new rows, and of deleted ones by their keys.
+fn received_from(listener: &Listener, drawn: &Drawn, numbers: &HashMap<String, i64>) -> (Vec<i64>, Vec<i64>) {
     let (mut new, mut deleted) = (Vec::new(), Vec::new());
     for change in listener.heard().iter().filter(|change| change["table"] == *drawn.name) {
         if change["type"] == "DELETE" {
@@ -386,26 +386,26 @@ async fn compare_with_select(rounds: u32) {
             let [whole, part, raising] = all.as_slice() else { panic!("{}", all.len()) };
             until(&context, || all.iter().all(has_ended)).await;
             let all_deleted: Vec<i64> = deleted.iter().copied().collect();
-            assert_eq!(heard_of(whole, &drawn, &keys), (seen("true").await, all_deleted), "{context}");
+            assert_eq!(received_from(whole, &drawn, &keys), (seen("true").await, all_deleted), "{context}");
             let passing: Vec<i64> = deleted.intersection(&passing_keys).copied().collect();
-            assert_eq!(heard_of(part, &drawn, &keys), (seen(&condition).await, passing), "{context}");
+            assert_eq!(received_from(part, &drawn, &keys), (seen(&condition).await, passing), "{context}");
             assert!(whole.failures().is_empty() && part.failures().is_empty(), "{context}");
             // Its filter fails for one word, and only where the row is visible.
             let fails = !seen("word = 'secret plan'").await.is_empty();
             until(&context, || fails != raising.failures().is_empty()).await;
-            assert_eq!(heard_of(raising, &drawn, &keys), (Vec::new(), Vec::new()), "{context}");
+            assert_eq!(received_from(raising, &drawn, &keys), (Vec::new(), Vec::new()), "{context}");
             assert!(all.iter().all(|listener| listener.gaps() == 0), "{context}");
         }
     }
 }
 
 #[tokio::test]
-async fn rows_of_random_types_reach_those_who_may_see_them() {
+async fn random_types_reach_only_permitted_subscribers() {
     compare_with_select(6).await;
 }
 
 #[tokio::test]
 #[ignore = "cargo xtask nightly: 200 tables of random types"]
-async fn rows_of_many_random_types_reach_those_who_may_see_them() {
+async fn many_random_types_reach_only_permitted_subscribers() {
     compare_with_select(200).await;
 }

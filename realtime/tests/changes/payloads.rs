@@ -23,7 +23,7 @@ fn part<'a>(change: &'a Value, names: &[&str]) -> Vec<&'a Value> {
 }
 
 #[tokio::test]
-async fn rows_are_told_by_replica_identity_and_rights() {
+async fn payload_depends_on_replica_identity_and_privileges() {
     let server = Server::start_with(TABLES).await;
     let listener = server.listen("", vec![table("plain")]).await;
     server
@@ -59,7 +59,7 @@ async fn rows_are_told_by_replica_identity_and_rights() {
 }
 
 #[tokio::test]
-async fn a_full_identity_tells_the_old_row_and_policies_leave_only_its_key() {
+async fn policies_reduce_full_old_row_to_its_key() {
     let server = Server::start_with(TABLES).await;
     let whole = server.listen("", vec![table("full_identity")]).await;
     let mine = server.listen("me", vec![table("guarded")]).await;
@@ -90,7 +90,7 @@ async fn a_full_identity_tells_the_old_row_and_policies_leave_only_its_key() {
 }
 
 #[tokio::test]
-async fn tables_that_cannot_be_told_say_why() {
+async fn tables_without_key_or_privileges_report_errors() {
     let server = Server::start_with(TABLES).await;
     server.sql("alter table full_identity add column more text; revoke select on full_identity from anon; grant select (title) on full_identity to anon").await;
     let keyless = server.listen("", vec![table("keyless")]).await;
@@ -105,7 +105,7 @@ async fn tables_that_cannot_be_told_say_why() {
 }
 
 #[tokio::test]
-async fn columns_can_be_selected_and_large_changes_are_trimmed() {
+async fn selects_columns_and_trims_large_changes() {
     let server = Server::start_with(TABLES).await;
     let mut binding = table("full_identity");
     binding.select = Some(vec!["title".to_owned()]);
@@ -123,7 +123,7 @@ async fn columns_can_be_selected_and_large_changes_are_trimmed() {
 
 /// Streamed by PostgreSQL 18; read from the row before that.
 #[tokio::test]
-async fn stored_generated_columns_are_told_and_filtered_by() {
+async fn stored_generated_columns_are_sent_and_filterable() {
     let server = Server::start_with(
         "create type pair as (a int, b text);
          create table sums (
@@ -156,7 +156,7 @@ async fn stored_generated_columns_are_told_and_filtered_by() {
 }
 
 #[tokio::test]
-async fn unchanged_large_values_are_left_out_or_taken_from_the_old_row() {
+async fn unchanged_toasted_values_come_from_the_old_row() {
     let server = Server::start_with(
         "create table kept (id int primary key, note text, count int);
          create table kept_full (id int primary key, note text, count int);
@@ -177,7 +177,7 @@ async fn unchanged_large_values_are_left_out_or_taken_from_the_old_row() {
 
 /// Values are encoded as `to_jsonb` does, except where the contract differs.
 #[tokio::test]
-async fn values_of_all_types_are_json() {
+async fn encodes_values_of_all_types() {
     let server = Server::start_with(
         r#"create type mood as enum ('sad', 'happy');
         create type pair as (a int, "b c" text[]);
@@ -218,7 +218,7 @@ async fn values_of_all_types_are_json() {
 }
 
 #[tokio::test]
-async fn messages_of_the_database_are_passed_on_once() {
+async fn database_messages_are_broadcast_once() {
     let server = Server::start().await;
     let _running = server.listen("", vec![]).await;
     server.sql("select realtime.send('{\"x\": 1}', 'moved', 'room', false); select realtime.send_binary('\\x0a0b', 'bytes', 'room')").await;

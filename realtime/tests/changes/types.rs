@@ -150,7 +150,7 @@ pub(crate) fn quoted(value: &str) -> String {
 }
 
 #[tokio::test]
-async fn keys_of_every_type_show_their_own_row() {
+async fn keys_of_every_type_select_their_row() {
     let mut sql = TYPES.to_owned();
     let mut changes = String::from("begin;");
     for (number, kind) in KINDS.iter().enumerate() {

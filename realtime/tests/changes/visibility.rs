@@ -77,7 +77,7 @@ impl Dice {
 struct Counts {
     answers: usize,
     changes: usize,
-    told: usize,
+    new_ids: usize,
     hidden: usize,
 }
 
@@ -89,7 +89,7 @@ fn rounds() -> u32 {
 pub(crate) const USERS: [&str; 5] = ["u0", "u1", "u2", "u3", "u4"];
 
 #[tokio::test]
-async fn the_delivered_set_is_what_a_select_shows() {
+async fn delivers_exactly_what_a_select_shows() {
     let server = Server::start_with(&format!(
         "{POLICY_SOURCES}
          create table rows (id int primary key, owner text, team int, score int);
@@ -165,14 +165,14 @@ async fn the_delivered_set_is_what_a_select_shows() {
             let expected: BTreeSet<i64> = seen("true").await.intersection(&upserted).copied().collect();
             counts.answers += 1;
             counts.changes += upserted.len() + deleted.len();
-            counts.told += expected.len() + deleted.len();
+            counts.new_ids += expected.len() + deleted.len();
             counts.hidden += upserted.len() - expected.len();
-            assert_eq!(told(whole), expected, "{context}");
+            assert_eq!(new_ids(whole), expected, "{context}");
             let expected: BTreeSet<i64> = seen(&condition).await.intersection(&upserted).copied().collect();
-            // Filters that PostgreSQL evaluates take longer than the last row of the other channel.
-            until(&context, || told(part).len() >= expected.len()).await;
-            assert_eq!(told(part), expected, "{context}");
-            // A DELETE is heard by all and tells the key alone.
+            // Filters evaluated by PostgreSQL may take longer than the other channel's last row.
+            until(&context, || new_ids(part).len() >= expected.len()).await;
+            assert_eq!(new_ids(part), expected, "{context}");
+            // A DELETE goes to everyone and carries only the key.
             let gone =
                 |change: &serde_json::Value| change["type"] == "DELETE" && change["old_record"]["id"] != 100;
             let heard: Vec<_> = whole.heard().into_iter().filter(|change| gone(change)).collect();
@@ -198,8 +198,8 @@ pub(crate) fn numbers(text: &str) -> BTreeSet<i64> {
     text.split(',').filter(|number| !number.is_empty()).map(|number| number.parse().unwrap()).collect()
 }
 
-/// Ids of new rows, each of which came once.
-fn told(listener: &Listener) -> BTreeSet<i64> {
+/// Ids of new rows; each must have arrived once.
+fn new_ids(listener: &Listener) -> BTreeSet<i64> {
     let heard = listener.heard();
     let ids: Vec<i64> = heard
         .iter()
@@ -214,7 +214,7 @@ fn told(listener: &Listener) -> BTreeSet<i64> {
 /// A change is received before its transaction is visible: none may be lost because of that, and order is
 /// preserved.
 #[tokio::test]
-async fn no_change_is_judged_before_its_commit_is_visible() {
+async fn evaluates_changes_only_after_their_commit_is_visible() {
     let server = Server::start_with(
         "create table busy (id int primary key, owner text);
          alter table busy enable row level security;
@@ -238,7 +238,7 @@ async fn no_change_is_judged_before_its_commit_is_visible() {
 }
 
 #[tokio::test]
-async fn new_claims_decide_from_then_on() {
+async fn new_claims_apply_to_later_changes() {
     let server = Server::start_with(
         "create table mine (id int primary key, owner text);
          alter table mine enable row level security;
@@ -261,7 +261,7 @@ async fn new_claims_decide_from_then_on() {
 /// Policies that cache results in a setting until the transaction ends, which elsewhere is the end of a
 /// request.
 #[tokio::test]
-async fn what_a_policy_sets_for_one_subscriber_is_not_there_for_the_next() {
+async fn policy_settings_do_not_leak_between_subscribers() {
     let server = Server::start_with(
         "create function my_team() returns text language plpgsql stable as $$
            begin
@@ -287,9 +287,9 @@ async fn what_a_policy_sets_for_one_subscriber_is_not_there_for_the_next() {
     for (team, listener) in &listeners {
         let is_over = || listener.heard().iter().any(|change| change["type"] == "DELETE");
         until("the end is told", is_over).await;
-        let mut told = told(listener);
-        // It may have been gone before it was judged.
-        told.remove(&3);
-        assert_eq!(told, BTreeSet::from([if *team == "red" { 1 } else { 2 }]), "{team}");
+        let mut new_ids = new_ids(listener);
+        // The row may have been deleted before it was evaluated.
+        new_ids.remove(&3);
+        assert_eq!(new_ids, BTreeSet::from([if *team == "red" { 1 } else { 2 }]), "{team}");
     }
 }
