@@ -45,11 +45,11 @@ pub struct Head<'a> {
     decoder: Box<dyn ImageDecoder + 'a>,
 }
 
-/// Finds out the format of a source, and closes one whose end is missing.
+/// Detects the format of a source, and appends the end marker to a truncated JPEG.
 ///
 /// # Errors
-/// It is not an image that we can read.
-pub fn format_of(source: &mut Vec<u8>) -> Result<ImageFormat, TransformError> {
+/// Not a supported image.
+pub fn detect_format(source: &mut Vec<u8>) -> Result<ImageFormat, TransformError> {
     let format = image::guess_format(source).map_err(|_| TransformError::Unsupported)?;
     if format == ImageFormat::Jpeg && !source.ends_with(&JPEG_END) {
         // The decoder rejects a progressive image that is cut off, but shows one that ends early.
@@ -65,7 +65,7 @@ impl<'a> Head<'a> {
     /// The header is invalid, or the image is too large.
     pub fn read(source: &'a [u8], format: ImageFormat, max_pixels: u64) -> Result<Self, TransformError> {
         let decoder: Box<dyn ImageDecoder + 'a> = if format == ImageFormat::Png {
-            Box::new(Png::new(source, most_allocated(max_pixels))?)
+            Box::new(Png::new(source, max_allocation(max_pixels))?)
         } else {
             let mut reader = ImageReader::with_format(Cursor::new(source), format);
             reader.limits(limits(max_pixels));
@@ -86,19 +86,19 @@ impl<'a> Head<'a> {
     /// The output format if the image is animated.
     pub fn animation(&self) -> Option<Output> {
         let source = Cursor::new(self.source);
-        let (output, moves) = if self.format == ImageFormat::Gif {
+        let (output, is_animated) = if self.format == ImageFormat::Gif {
             let mut decoder = GifDecoder::new(source).ok()?;
             decoder.set_limits(limits(self.max_pixels)).ok()?;
             (Output::Gif, decoder.into_frames().take(2).filter(Result::is_ok).count() > 1)
         } else if self.format == ImageFormat::WebP {
             (Output::WebP, WebPDecoder::new(source).ok()?.has_animation())
         } else if self.format == ImageFormat::Png {
-            let decoder = Png::new(self.source, most_allocated(self.max_pixels)).ok()?;
+            let decoder = Png::new(self.source, max_allocation(self.max_pixels)).ok()?;
             (Output::Png, decoder.is_animated())
         } else {
             return None;
         };
-        moves.then_some(output)
+        is_animated.then_some(output)
     }
 
     /// Decodes the pixels.
@@ -120,19 +120,19 @@ impl<'a> Head<'a> {
             Err(_) if pixels.iter().any(|byte| *byte != 0) => {}
             Err(_) => return Err(TransformError::Unsupported),
         }
-        let image = in_eight_bits(pixels, colour, width, height).ok_or(TransformError::Unsupported)?;
+        let image = to_eight_bits(pixels, colour, width, height).ok_or(TransformError::Unsupported)?;
         Ok(Decoded { image, orientation, profile })
     }
 }
 
-/// What decoders may allocate.
-const fn most_allocated(max_pixels: u64) -> u64 {
+/// Maximum allocation of a decoder.
+const fn max_allocation(max_pixels: u64) -> u64 {
     max_pixels.saturating_mul(PIXEL_BYTES).saturating_add(DECODER_BYTES)
 }
 
 fn limits(max_pixels: u64) -> Limits {
     let mut limits = Limits::default();
-    limits.max_alloc = Some(most_allocated(max_pixels));
+    limits.max_alloc = Some(max_allocation(max_pixels));
     limits
 }
 
@@ -143,7 +143,7 @@ fn is_kept(profile: &[u8]) -> bool {
 
 /// Memory used in addition to the pixels, while decoding or while converting to eight bits.
 fn working_bytes(source: &[u8], format: ImageFormat, pixels: u64, decoder: &dyn ImageDecoder) -> u64 {
-    let beside = if format == ImageFormat::Jpeg {
+    let additional = if format == ImageFormat::Jpeg {
         jpeg_coefficients(source).unwrap_or(pixels.saturating_mul(6))
     } else if matches!(format, ImageFormat::Gif | ImageFormat::WebP) {
         // Frames, and planes of luma and chroma.
@@ -156,8 +156,8 @@ fn working_bytes(source: &[u8], format: ImageFormat, pixels: u64, decoder: &dyn 
     let colour = decoder.color_type();
     let is_deep = colour.bytes_per_pixel() > colour.channel_count();
     let narrowed = if is_deep { pixels.saturating_mul(colour.channel_count().into()) } else { 0 };
-    // The decoder's buffers are gone by then.
-    beside.max(narrowed)
+    // The decoder's buffers are freed before the conversion.
+    additional.max(narrowed)
 }
 
 /// Memory for the coefficients a JPEG decoder keeps: those of the complete image if it has several scans, as
@@ -211,15 +211,15 @@ fn coefficients_of_frame(frame: &[u8]) -> Option<u64> {
     Some(units * blocks * 64 * 2)
 }
 
-/// Grey or coloured, with or without alpha.
-fn in_eight_bits(pixels: Vec<u8>, colour: ColorType, width: u32, height: u32) -> Option<DynamicImage> {
+/// Converts to grey or RGB, with or without alpha.
+fn to_eight_bits(pixels: Vec<u8>, colour: ColorType, width: u32, height: u32) -> Option<DynamicImage> {
     let bytes = colour.bytes_per_pixel() / colour.channel_count();
     let samples = if bytes == 2 {
         let (samples, _) = pixels.as_chunks::<2>();
-        samples.iter().map(|sample| of_word(u16::from_ne_bytes(*sample))).collect()
+        samples.iter().map(|sample| from_u16(u16::from_ne_bytes(*sample))).collect()
     } else if bytes == 4 {
         let (samples, _) = pixels.as_chunks::<4>();
-        samples.iter().map(|sample| of_float(f32::from_ne_bytes(*sample))).collect()
+        samples.iter().map(|sample| from_f32(f32::from_ne_bytes(*sample))).collect()
     } else {
         pixels
     };
@@ -231,12 +231,12 @@ fn in_eight_bits(pixels: Vec<u8>, colour: ColorType, width: u32, height: u32) ->
     })
 }
 
-const fn of_word(sample: u16) -> u8 {
+const fn from_u16(sample: u16) -> u8 {
     let [high, _] = sample.to_be_bytes();
     high
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range of u8")]
-fn of_float(sample: f32) -> u8 {
+fn from_f32(sample: f32) -> u8 {
     (sample.clamp(0.0, 1.0) * 255.0).round() as u8
 }

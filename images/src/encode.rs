@@ -77,7 +77,7 @@ pub fn encode(
         }
         Output::WebP => return encode_webp(image, quality, profile.as_deref()),
     };
-    written.map_err(|_| TransformError::NotMade)?;
+    written.map_err(|_| TransformError::EncodingFailed)?;
     Ok(bytes)
 }
 
@@ -108,5 +108,5 @@ fn encode_webp(image: &DynamicImage, quality: u8, profile: Option<&[u8]>) -> Res
         Some(profile) => encoder.icc_profile(profile),
         None => encoder,
     };
-    encoder.encode(Unstoppable).map_err(|_| TransformError::NotMade)
+    encoder.encode(Unstoppable).map_err(|_| TransformError::EncodingFailed)
 }

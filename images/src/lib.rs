@@ -5,7 +5,7 @@ mod encode;
 mod png;
 mod resize;
 
-pub use decode::{DECODER_BYTES, Decoded, Head, format_of};
+pub use decode::{DECODER_BYTES, Decoded, Head, detect_format};
 pub use encode::{Output, WEBP_MAX_SIDE, encode};
 pub use resize::{Area, divide_alpha, multiply_alpha, resize_part};
 
@@ -20,7 +20,7 @@ pub enum TransformError {
     TooManyPixels,
     /// Decoded, but cannot be encoded in the requested size and format.
     #[error("The source image is invalid or unsupported for rendering")]
-    NotMade,
+    EncodingFailed,
 }
 
 impl TransformError {

@@ -15,18 +15,18 @@ pub(crate) struct Png<'a> {
 }
 
 impl<'a> Png<'a> {
-    /// Reads the head; the decoder may take `most_bytes` besides the pixels.
+    /// Reads the header. The decoder may allocate `max_bytes` in addition to the pixels.
     ///
     /// # Errors
-    /// It cannot be read.
-    pub(crate) fn new(source: &'a [u8], most_bytes: u64) -> Result<Self, TransformError> {
+    /// The header is invalid.
+    pub(crate) fn new(source: &'a [u8], max_bytes: u64) -> Result<Self, TransformError> {
         let mut options = DecodeOptions::default();
         options.set_ignore_checksums(true);
         options.set_ignore_text_chunk(true);
         let mut decoder = Decoder::new_with_options(Cursor::new(source), options);
-        decoder.set_limits(Limits { bytes: usize::try_from(most_bytes).unwrap_or(usize::MAX) });
+        decoder.set_limits(Limits { bytes: usize::try_from(max_bytes).unwrap_or(usize::MAX) });
         decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
-        let reader = decoder.read_info().map_err(|error| TransformError::from_decoder(&of_png(error)))?;
+        let reader = decoder.read_info().map_err(|error| TransformError::from_decoder(&image_error(error)))?;
         let colour = match reader.output_color_type() {
             (png::ColorType::Grayscale, png::BitDepth::Eight) => ColorType::L8,
             (png::ColorType::GrayscaleAlpha, png::BitDepth::Eight) => ColorType::La8,
@@ -63,7 +63,7 @@ impl ImageDecoder for Png<'_> {
 
     /// After an error, `pixels` contains the rows decoded so far.
     fn read_image(mut self, pixels: &mut [u8]) -> ImageResult<()> {
-        self.reader.next_frame(pixels).map(drop).map_err(of_png)
+        self.reader.next_frame(pixels).map(drop).map_err(image_error)
     }
 
     fn read_image_boxed(self: Box<Self>, pixels: &mut [u8]) -> ImageResult<()> {
@@ -71,7 +71,7 @@ impl ImageDecoder for Png<'_> {
     }
 }
 
-fn of_png(error: png::DecodingError) -> ImageError {
+fn image_error(error: png::DecodingError) -> ImageError {
     if matches!(error, png::DecodingError::LimitsExceeded) {
         return ImageError::Limits(LimitError::from_kind(LimitErrorKind::InsufficientMemory));
     }

@@ -26,7 +26,7 @@ pub struct Area {
 /// # Errors
 /// The image has no alpha channel.
 pub fn multiply_alpha(image: &mut DynamicImage) -> Result<(), TransformError> {
-    MulDiv::new().multiply_alpha_inplace(image).map_err(|_| TransformError::NotMade)
+    MulDiv::new().multiply_alpha_inplace(image).map_err(|_| TransformError::EncodingFailed)
 }
 
 /// Reverts [`multiply_alpha`].
@@ -34,7 +34,7 @@ pub fn multiply_alpha(image: &mut DynamicImage) -> Result<(), TransformError> {
 /// # Errors
 /// The image has no alpha channel.
 pub fn divide_alpha(image: &mut DynamicImage) -> Result<(), TransformError> {
-    MulDiv::new().divide_alpha_inplace(image).map_err(|_| TransformError::NotMade)
+    MulDiv::new().divide_alpha_inplace(image).map_err(|_| TransformError::EncodingFailed)
 }
 
 /// Scales an area of an image to the given width and height. Colours must be premultiplied (see
@@ -55,7 +55,7 @@ pub fn resize_part(
         .or_else(|| resize_pixels::<U8x2>(source, &mut resized, &options))
         .or_else(|| resize_pixels::<U8x3>(source, &mut resized, &options))
         .or_else(|| resize_pixels::<U8x4>(source, &mut resized, &options))
-        .ok_or(TransformError::NotMade)?;
+        .ok_or(TransformError::EncodingFailed)?;
     Ok(resized)
 }
 

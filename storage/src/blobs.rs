@@ -50,7 +50,7 @@ pub struct BlobStore {
 
 #[derive(Debug)]
 struct Shared {
-    place: Backend,
+    backend: Backend,
     objects: Arc<dyn ObjectStore>,
     room: Room,
     /// Time and result of the last write check.
@@ -80,7 +80,7 @@ impl BlobStore {
     /// # Errors
     /// The folder cannot be created, or the settings are invalid; the error says which.
     pub async fn open(config: &StorageConfig, tracker: TaskTracker) -> Result<Self, BlobError> {
-        let (place, objects): (Backend, Arc<dyn ObjectStore>) = match config.backend {
+        let (backend, objects): (Backend, Arc<dyn ObjectStore>) = match config.backend {
             BackendKind::File => {
                 let folder = Folder::open(&config.dir).await?;
                 let objects = folder.objects();
@@ -93,7 +93,7 @@ impl BlobStore {
             }
         };
         let room = Room::new(config.upload_memory);
-        Ok(Self { shared: Arc::new(Shared { place, objects, room, checked: Mutex::default(), tracker }) })
+        Ok(Self { shared: Arc::new(Shared { backend, objects, room, checked: Mutex::default(), tracker }) })
     }
 
     /// Starts writing a blob. Nothing is stored before the first large chunk, and nothing can be read before
@@ -108,9 +108,9 @@ impl BlobStore {
     /// The blob does not exist, or the store failed. Later failures, including a blob that is too short, are
     /// reported in the stream.
     pub async fn read(&self, id: BlobId, range: Range<u64>) -> Result<BlobStream, BlobError> {
-        match &self.shared.place {
-            Backend::Folder(folder) => reader::of_file(folder.path(id), id, range).await,
-            Backend::Bucket(_) => reader::of_object(&self.shared.objects, id, range).await,
+        match &self.shared.backend {
+            Backend::Folder(folder) => reader::read_file(folder.path(id), id, range).await,
+            Backend::Bucket(_) => reader::read_object(&self.shared.objects, id, range).await,
         }
     }
 
@@ -120,16 +120,17 @@ impl BlobStore {
     /// The blob does not exist, or the store failed.
     pub async fn copy(&self, from: BlobId, to: BlobId) -> Result<(), BlobError> {
         let objects = &self.shared.objects;
-        if matches!(self.shared.place, Backend::Bucket(_)) {
-            let found = objects.head(&from.path()).await.map_err(|error| BlobError::of(from, &error))?;
-            if found.size > s3::LARGEST_COPY {
+        if matches!(self.shared.backend, Backend::Bucket(_)) {
+            let found =
+                objects.head(&from.path()).await.map_err(|error| BlobError::for_blob(from, &error))?;
+            if found.size > s3::MAX_COPY_BYTES {
                 return self.concat(&[from], to).await;
             }
         }
         objects
             .copy_opts(&from.path(), &to.path(), CopyOptions::new())
             .await
-            .map_err(|error| BlobError::of(from, &error))
+            .map_err(|error| BlobError::for_blob(from, &error))
     }
 
     /// Creates blob `to` by concatenating `parts`. Durable on return.
@@ -139,9 +140,9 @@ impl BlobStore {
     pub async fn concat(&self, parts: &[BlobId], to: BlobId) -> Result<(), BlobError> {
         let mut writer = self.writer(Identity::SERVER, to).without_md5();
         for part in parts {
-            let mut bytes = match &self.shared.place {
-                Backend::Folder(folder) => reader::of_whole_file(folder.path(*part), *part).await?,
-                Backend::Bucket(_) => reader::of_whole_object(&self.shared.objects, *part).await?,
+            let mut bytes = match &self.shared.backend {
+                Backend::Folder(folder) => reader::read_complete_file(folder.path(*part), *part).await?,
+                Backend::Bucket(_) => reader::read_complete_object(&self.shared.objects, *part).await?,
             };
             while let Some(chunk) = bytes.try_next().await? {
                 writer.write(chunk).await?;
@@ -156,7 +157,7 @@ impl BlobStore {
         match self.shared.objects.head(&id.path()).await {
             Ok(_) => Ok(true),
             Err(object_store::Error::NotFound { .. }) => Ok(false),
-            Err(error) => Err(BlobError::of(id, &error)),
+            Err(error) => Err(BlobError::for_blob(id, &error)),
         }
     }
 
@@ -165,11 +166,11 @@ impl BlobStore {
     /// # Errors
     /// The store failed.
     pub async fn delete(&self, id: BlobId) -> Result<(), BlobError> {
-        match &self.shared.place {
+        match &self.shared.backend {
             Backend::Folder(folder) => folder.delete(id).await,
             Backend::Bucket(_) => match self.shared.objects.delete(&id.path()).await {
                 Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-                Err(error) => Err(BlobError::of(id, &error)),
+                Err(error) => Err(BlobError::for_blob(id, &error)),
             },
         }
     }
@@ -179,28 +180,28 @@ impl BlobStore {
     /// # Errors
     /// The store failed.
     pub(crate) async fn discard(&self, id: BlobId) -> Result<(), BlobError> {
-        let beginnings = match &self.shared.place {
-            Backend::Folder(folder) => folder.beginnings_of(id).await?,
-            Backend::Bucket(bucket) => bucket.beginnings(&id.path()).await?,
+        let partial_uploads = match &self.shared.backend {
+            Backend::Folder(folder) => folder.partial_uploads_of(id).await?,
+            Backend::Bucket(bucket) => bucket.partial_uploads(&id.path()).await?,
         };
-        for beginning in beginnings {
-            self.remove_beginning(&beginning).await?;
+        for partial in partial_uploads {
+            self.remove_partial(&partial).await?;
         }
         self.delete(id).await
     }
 
-    /// What was begun and neither finished nor given up; of very many, not all.
-    async fn beginnings(&self) -> Result<Vec<IncompleteUpload>, BlobError> {
-        match &self.shared.place {
-            Backend::Folder(folder) => folder.beginnings().await,
-            Backend::Bucket(bucket) => bucket.beginnings(&Path::default()).await,
+    /// Partial uploads; not necessarily all if there are very many.
+    async fn partial_uploads(&self) -> Result<Vec<IncompleteUpload>, BlobError> {
+        match &self.shared.backend {
+            Backend::Folder(folder) => folder.partial_uploads().await,
+            Backend::Bucket(bucket) => bucket.partial_uploads(&Path::default()).await,
         }
     }
 
-    async fn remove_beginning(&self, beginning: &IncompleteUpload) -> Result<(), BlobError> {
-        match &self.shared.place {
-            Backend::Folder(folder) => folder.remove_beginning(beginning).await,
-            Backend::Bucket(bucket) => bucket.remove_beginning(beginning).await,
+    async fn remove_partial(&self, partial: &IncompleteUpload) -> Result<(), BlobError> {
+        match &self.shared.backend {
+            Backend::Folder(folder) => folder.remove_partial(partial).await,
+            Backend::Bucket(bucket) => bucket.remove_partial(partial).await,
         }
     }
 
@@ -214,7 +215,7 @@ impl BlobStore {
             Ok(blob.map(|blob| Listed { blob, size: object.size, modified_at }))
         });
         let mut listed: Vec<Listed> =
-            listed.try_collect().await.map_err(|error| BlobError::general(&error))?;
+            listed.try_collect().await.map_err(|error| BlobError::from_store(&error))?;
         listed.sort_unstable_by_key(|listed| listed.blob);
         Ok(listed)
     }
@@ -224,7 +225,7 @@ impl BlobStore {
     /// # Errors
     /// Why blobs cannot be written.
     pub async fn check(&self) -> Result<(), BlobError> {
-        match &self.shared.place {
+        match &self.shared.backend {
             Backend::Folder(folder) => folder.check().await,
             Backend::Bucket(bucket) => bucket.check().await,
         }
@@ -234,20 +235,20 @@ impl BlobStore {
     /// called.
     pub async fn is_reachable(&self) -> bool {
         const FRESH: Duration = Duration::from_secs(1);
-        const PATIENCE: Duration = Duration::from_secs(5);
-        // A caller that comes while it is being asked waits for the same answer.
+        const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+        // Concurrent callers wait for the same result.
         let mut checked = self.shared.checked.lock().await;
-        if let Some((_, answer)) = checked.filter(|(asked_at, _)| asked_at.elapsed() < FRESH) {
+        if let Some((_, answer)) = checked.filter(|(checked_at, _)| checked_at.elapsed() < FRESH) {
             return answer;
         }
-        let answer = match timeout(PATIENCE, self.check()).await {
+        let answer = match timeout(CHECK_TIMEOUT, self.check()).await {
             Ok(Ok(())) => true,
             Ok(Err(error)) => {
-                tracing::warn!(%error, "objects cannot be stored");
+                tracing::warn!(%error, "cannot store objects");
                 false
             }
             Err(_elapsed) => {
-                tracing::warn!("objects cannot be stored: the store of blobs does not answer");
+                tracing::warn!("cannot store objects: the blob store does not respond");
                 false
             }
         };
@@ -258,7 +259,7 @@ impl BlobStore {
     /// The folder or the bucket's URL, for messages.
     #[must_use]
     pub fn describe(&self) -> String {
-        match &self.shared.place {
+        match &self.shared.backend {
             Backend::Folder(folder) => folder.describe(),
             Backend::Bucket(bucket) => bucket.describe(),
         }
@@ -266,7 +267,7 @@ impl BlobStore {
 
     /// Size of a chunk.
     fn chunk_bytes(&self) -> usize {
-        match &self.shared.place {
+        match &self.shared.backend {
             Backend::Folder(_) => folder::CHUNK_BYTES,
             Backend::Bucket(bucket) => bucket.part_bytes(),
         }
@@ -274,14 +275,14 @@ impl BlobStore {
 
     /// Most chunks of one blob written concurrently.
     fn chunks_in_flight(&self) -> usize {
-        match &self.shared.place {
+        match &self.shared.backend {
             Backend::Folder(_) => 1,
             Backend::Bucket(_) => s3::PARTS_IN_FLIGHT,
         }
     }
 
     fn is_folder(&self) -> bool {
-        matches!(self.shared.place, Backend::Folder(_))
+        matches!(self.shared.backend, Backend::Folder(_))
     }
 }
 

@@ -25,16 +25,12 @@ use crate::error::StorageError;
 use crate::json_body::{EmptyBody, Fields, JsonBody};
 use crate::names;
 use crate::operation::Operation;
-use row::{SHOWN, Shown};
+use row::{BucketJson, COLUMNS};
 
 /// Converts a JSON list parameter to an array; null stays null.
 const TYPES: &str =
     "case when $LIST::jsonb is not null then array(select jsonb_array_elements_text($LIST::jsonb)) end";
 
-/// Answers a request to `/bucket…`.
-///
-/// # Errors
-/// The answer.
 pub(crate) async fn handle(storage: &Arc<Storage>, request: Request) -> Result<Response, StorageError> {
     let (parts, body) = request.into_parts();
     let rest = parts.uri.path().strip_prefix("/bucket").unwrap_or_default();
@@ -47,14 +43,14 @@ pub(crate) async fn handle(storage: &Arc<Storage>, request: Request) -> Result<R
         (&Method::DELETE, [bucket]) => {
             let bucket = id(bucket)?;
             let caller = storage.callers.required(&parts.headers)?;
-            no_fields(&parts, body).await?;
+            discard_body(&parts, body).await?;
             delete(storage, &parts, &bucket, &caller).await
         }
         (&Method::POST, [bucket, "empty"]) if !bucket.is_empty() => {
             let bucket = id(bucket)?;
             let caller = storage.callers.required(&parts.headers)?;
             caller.must_be_service()?;
-            no_fields(&parts, body).await?;
+            discard_body(&parts, body).await?;
             empty::empty(storage, &parts, &bucket, caller).await
         }
         _ => Err(StorageError::unknown_route(&parts.method, &parts.uri)),
@@ -67,13 +63,13 @@ fn id(segment: &str) -> Result<String, StorageError> {
     if id.contains('\0') { Err(StorageError::no_such_bucket()) } else { Ok(id) }
 }
 
-async fn body_of(parts: &Parts, body: Body, empty: EmptyBody) -> Result<JsonBody, StorageError> {
+async fn receive_body(parts: &Parts, body: Body, empty: EmptyBody) -> Result<JsonBody, StorageError> {
     JsonBody::receive(&parts.headers, body, parts.extensions.get::<BodyLease>(), empty).await
 }
 
-/// The body of a route that needs none.
-async fn no_fields(parts: &Parts, body: Body) -> Result<(), StorageError> {
-    body_of(parts, body, EmptyBody::Allowed).await.map(drop)
+/// Reads the body of a route that needs no members.
+async fn discard_body(parts: &Parts, body: Body) -> Result<(), StorageError> {
+    receive_body(parts, body, EmptyBody::Allowed).await.map(drop)
 }
 
 /// Requested settings; `None` for absent members.
@@ -114,7 +110,7 @@ impl Settings {
 
 async fn create(storage: &Storage, parts: &Parts, body: Body) -> Result<Response, StorageError> {
     let caller = storage.callers.required(&parts.headers)?;
-    let body = body_of(parts, body, EmptyBody::Refused).await?;
+    let body = receive_body(parts, body, EmptyBody::Refused).await?;
     let fields = body.fields()?;
     fields.require(&["name"])?;
     let name = fields.string("name")?.unwrap_or_default();
@@ -126,7 +122,7 @@ async fn create(storage: &Storage, parts: &Parts, body: Body) -> Result<Response
     if kind == Some("ANALYTICS") {
         return Err(StorageError::feature_not_enabled("iceberg"));
     }
-    let request = RequestSettings::of(parts);
+    let request = RequestSettings::from_parts(parts);
     let batch = storage.database.batch(&request, Operation::BUCKET_CREATE, &caller);
     insert(batch, &caller, [&id, &name], &settings, deadline(parts)).await?;
     Ok(axum::Json(json!({"name": name})).into_response())
@@ -161,12 +157,12 @@ pub(crate) async fn insert(
 
 async fn get(storage: &Storage, parts: &Parts, bucket: &str) -> Result<Response, StorageError> {
     let caller = storage.callers.required(&parts.headers)?;
-    let request = RequestSettings::of(parts);
+    let request = RequestSettings::from_parts(parts);
     let mut batch = storage.database.batch(&request, Operation::BUCKET_GET, &caller);
-    let found = batch.query(format!("select {SHOWN} from storage.buckets where id = $1"), [bucket.into()]);
+    let found = batch.query(format!("select {COLUMNS} from storage.buckets where id = $1"), [bucket.into()]);
     let rows = batch.read(deadline(parts)).await?;
     let row = rows.first(found).ok_or_else(StorageError::no_such_bucket)?;
-    Ok(axum::Json(Shown::of_row(row, false)).into_response())
+    Ok(axum::Json(BucketJson::from_row(row, false)).into_response())
 }
 
 async fn update(
@@ -176,7 +172,7 @@ async fn update(
     bucket: &str,
 ) -> Result<Response, StorageError> {
     let caller = storage.callers.required(&parts.headers)?;
-    let body = body_of(parts, body, EmptyBody::Refused).await?;
+    let body = receive_body(parts, body, EmptyBody::Refused).await?;
     let fields = body.fields()?;
     fields.require_any(&["public", "file_size_limit", "allowed_mime_types"])?;
     let settings = Settings::read(storage, &fields)?;
@@ -197,7 +193,7 @@ async fn update(
         Param::from_display(settings.allowed_mime_types.is_some()),
         types,
     ];
-    let request = RequestSettings::of(parts);
+    let request = RequestSettings::from_parts(parts);
     let mut batch = storage.database.batch(&request, Operation::BUCKET_UPDATE, &caller);
     let updated = batch.query(text, params);
     let rows = batch.commit(deadline(parts)).await?;
@@ -211,7 +207,7 @@ async fn delete(
     bucket: &str,
     caller: &Caller,
 ) -> Result<Response, StorageError> {
-    let request = RequestSettings::of(parts);
+    let request = RequestSettings::from_parts(parts);
     let batch = storage.database.batch(&request, Operation::BUCKET_DELETE, &Caller::service());
     remove(batch, caller, bucket, deadline(parts)).await?;
     Ok(axum::Json(json!({"message": "Successfully deleted"})).into_response())

@@ -60,10 +60,10 @@ impl Caller {
     /// # Errors
     /// 403, as for role-restricted routes.
     pub(crate) fn must_be_service(&self) -> Result<(), StorageError> {
-        if self.is_service() { Ok(()) } else { Err(StorageError::role_refused()) }
+        if self.is_service() { Ok(()) } else { Err(StorageError::role_denied()) }
     }
 
-    pub(crate) fn of_claims(claims: &Claims, token: &str) -> Self {
+    pub(crate) fn from_claims(claims: &Claims, token: &str) -> Self {
         Self {
             role: claims.role().filter(|role| !role.is_empty()).unwrap_or("anon").to_owned(),
             claims: claims.as_text().to_owned(),
@@ -88,7 +88,7 @@ impl Callers {
     /// `Authorization` is missing, or the token is invalid.
     pub(crate) fn required(&self, headers: &HeaderMap) -> Result<Caller, StorageError> {
         let token = bearer(headers).ok_or_else(StorageError::no_authorization)?;
-        self.of_token(&token)
+        self.from_token(&token)
     }
 
     /// Like [`Self::required`], for routes that treat a missing header as an empty token: list of buckets,
@@ -97,12 +97,12 @@ impl Callers {
     /// # Errors
     /// The token is missing or invalid.
     pub(crate) fn required_token(&self, headers: &HeaderMap) -> Result<Caller, StorageError> {
-        self.of_token(&bearer(headers).unwrap_or_default())
+        self.from_token(&bearer(headers).unwrap_or_default())
     }
 
     /// The caller of a route that also serves public buckets: an invalid token counts as none.
     pub(crate) fn optional(&self, headers: &HeaderMap) -> Option<Caller> {
-        self.of_token(&bearer(headers)?).ok()
+        self.from_token(&bearer(headers)?).ok()
     }
 
     /// Identity used for fair sharing: the token's user, or the client's address.
@@ -114,17 +114,17 @@ impl Callers {
         }
     }
 
-    /// The caller that a user's token speaks for.
+    /// The caller identified by a user's token.
     ///
     /// # Errors
     /// `AccessDenied` with the reason.
-    pub(crate) fn of_token(&self, token: &str) -> Result<Caller, StorageError> {
+    pub(crate) fn from_token(&self, token: &str) -> Result<Caller, StorageError> {
         let claims = self.verify(token).map_err(StorageError::bad_token)?;
         // Tokens of signed URLs use the same secret but identify no caller.
         if claims.get("url").is_some() && claims.get("scope").is_some() {
             return Err(StorageError::bad_token("signature verification failed"));
         }
-        Ok(Caller::of_claims(&claims, token))
+        Ok(Caller::from_claims(&claims, token))
     }
 
     /// Verifies signature and time claims, without leeway. Errors have upstream's wording.
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_prefix_may_be_missing_and_has_any_case() {
+    fn bearer_prefix_is_optional_and_case_insensitive() {
         for prefix in ["Bearer ", "bearer ", "BEARER  ", ""] {
             let (callers, headers) = with(&json!({"sub": "u1", "role": "authenticated"}), prefix);
             let caller = callers.required(&headers).unwrap();
@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_role_the_caller_is_anon() {
+    fn missing_role_means_anon() {
         let (callers, headers) = with(&json!({"sub": "6d9a7b5e-2f0f-4f7e-8f3b-0a3c1b0d4e5f"}), "Bearer ");
         let caller = callers.required(&headers).unwrap();
         assert_eq!((caller.role.as_str(), caller.owner().is_some()), ("anon", true));
     }
 
     #[test]
-    fn each_refusal_has_its_words() {
+    fn errors_use_upstream_wording() {
         let refused = |claims: Value| {
             let (callers, headers) = with(&claims, "Bearer ");
             callers.required(&headers).unwrap_err().message().to_owned()

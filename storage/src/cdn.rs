@@ -16,10 +16,6 @@ use crate::objects::find::{Lookup, Reader};
 use crate::objects::routes::ObjectPath;
 use crate::operation::Operation;
 
-/// Answers a request to `/cdn…`.
-///
-/// # Errors
-/// The answer.
 pub(crate) async fn handle(storage: &Storage, request: Request) -> Result<Response, StorageError> {
     let (parts, _body) = request.into_parts();
     if parts.method != Method::DELETE {
@@ -36,7 +32,7 @@ pub(crate) async fn handle(storage: &Storage, request: Request) -> Result<Respon
 }
 
 async fn purge(storage: &Storage, parts: &Parts, at: ObjectPath) -> Result<(), StorageError> {
-    let request = RequestSettings::of(parts);
+    let request = RequestSettings::from_parts(parts);
     let operation = Operation::CDN_PURGE_OBJECT;
     let lookup = Lookup::new(storage, &request, operation, Reader::Service, &at, deadline(parts));
     match lookup.find().await {

@@ -108,20 +108,20 @@ impl StorageConfig {
         if self.backend == Backend::S3 && bucket.is_none() {
             faults.push((
                 "storage.backend",
-                "is s3, which needs storage.s3.bucket: set it to the bucket's name",
+                "is s3, which requires storage.s3.bucket: set it to the bucket's name",
             ));
         }
         if access_key_id.is_some() != secret_access_key.is_some() {
             faults.push((
                 "storage.s3.access_key_id",
-                "and storage.s3.secret_access_key belong together: set both, or neither",
+                "and storage.s3.secret_access_key must be set together: set both or neither",
             ));
         }
         let S3ProtocolConfig { access_key_id, secret_access_key, .. } = &self.s3_protocol;
         if access_key_id.is_some() != secret_access_key.is_some() {
             faults.push((
                 "storage.s3_protocol.access_key_id",
-                "and storage.s3_protocol.secret_access_key belong together: set both, or neither",
+                "and storage.s3_protocol.secret_access_key must be set together: set both or neither",
             ));
         }
         faults

@@ -32,8 +32,8 @@ pub(crate) struct RequestSettings {
 }
 
 impl RequestSettings {
-    /// Of a request whose path has lost the prefix, which is what policies of Supabase's projects expect.
-    pub(crate) fn of(parts: &Parts) -> Self {
+    /// Takes the path without the service's prefix, as policies of Supabase projects expect.
+    pub(crate) fn from_parts(parts: &Parts) -> Self {
         Self {
             address: parts.extensions.get::<ClientAddress>().map(|address| address.0),
             method: parts.method.as_str().to_owned(),
@@ -114,12 +114,10 @@ pub(crate) struct Batch {
 pub(crate) struct Step(usize);
 
 impl Batch {
-    /// Adds a statement.
     pub(crate) fn query(&mut self, text: impl Into<Arc<str>>, params: impl Into<Vec<Param>>) -> Step {
         self.push(Statement { text: text.into(), params: params.into() })
     }
 
-    /// Adds a statement.
     pub(crate) fn push(&mut self, statement: Statement) -> Step {
         self.steps.push(statement);
         Step(self.steps.len() - 1)
@@ -217,7 +215,7 @@ fn rows(role: &str, result: Result<Answers, SessionError>) -> Result<Rows, Stora
         if let SessionError::Postgres(error) = &error {
             missing_grants::log_once("storage", role, error);
         }
-        StorageError::of_session(&error)
+        StorageError::from_session(&error)
     })
 }
 
@@ -226,12 +224,10 @@ fn rows(role: &str, result: Result<Answers, SessionError>) -> Result<Rows, Stora
 pub(crate) struct Rows(Answers);
 
 impl Rows {
-    /// All rows of a step.
     pub(crate) fn all(&self, step: Step) -> &[Row] {
         self.0.get(step.0).map_or(&[], Vec::as_slice)
     }
 
-    /// The first row of a step.
     pub(crate) fn first(&self, step: Step) -> Option<&Row> {
         self.all(step).first()
     }

@@ -151,8 +151,8 @@ impl StorageError {
         Self::access_denied(reason)
     }
 
-    /// Only `service_role` may, and this one says so by its HTTP status too.
-    pub(crate) fn role_refused() -> Self {
+    /// The route requires `service_role`. Sent with HTTP status 403.
+    pub(crate) fn role_denied() -> Self {
         Self::access_denied("Access denied: Invalid role").with_http(403)
     }
 
@@ -300,20 +300,20 @@ impl StorageError {
         Self { is_framework: !HANDLED_AREAS.contains(&area), ..error }
     }
 
-    /// What PostgreSQL or the way to it refused. Server faults are logged here.
-    pub(crate) fn of_session(error: &SessionError) -> Self {
+    /// Maps a database error. Server errors are logged here.
+    pub(crate) fn from_session(error: &SessionError) -> Self {
         match error {
-            SessionError::Postgres(error) => Self::of_postgres(error),
+            SessionError::Postgres(error) => Self::from_postgres(error),
             SessionError::PoolTimeout | SessionError::QueueFull => Self::slow_down(),
             SessionError::Deadline => Self::database_timeout(),
             SessionError::Unreachable(_) | SessionError::Unavailable(_) => {
-                tracing::error!(%error, "the database cannot be used");
+                tracing::error!(%error, "cannot use the database");
                 Self::internal()
             }
         }
     }
 
-    fn of_postgres(error: &PgError) -> Self {
+    fn from_postgres(error: &PgError) -> Self {
         let named = |status, code: &'static str| Self::new(status, code, code, error.message.clone());
         match error.code.as_str() {
             "42501" if error.message.contains("row-level security policy") => Self::row_level_security(),
@@ -330,7 +330,11 @@ impl StorageError {
             "53300" => Self::slow_down(),
             "25006" => named(503, "DatabaseReadOnly"),
             "42703" | "42P01" | "42P17" => {
-                tracing::warn!(code = error.code, message = error.message, "the schema does not fit");
+                tracing::warn!(
+                    code = error.code,
+                    message = error.message,
+                    "the database schema does not match"
+                );
                 named(503, "DatabaseSchemaMismatch")
             }
             "22P02" => Self::new(400, "InvalidParameter", "InvalidParameter", error.message.clone()),
@@ -341,7 +345,7 @@ impl StorageError {
                     code,
                     message = error.message,
                     hint = error.hint,
-                    "PostgreSQL refused a statement"
+                    "PostgreSQL rejected a statement"
                 );
                 Self::new(500, "DatabaseError", "DatabaseError", format!("database error, code: {code}"))
             }
@@ -378,8 +382,8 @@ impl IntoResponse for StorageError {
     }
 }
 
-/// Failures outside the handlers.
-pub(crate) fn of_fault(fault: Fault) -> StorageError {
+/// Maps failures that occur outside the handlers.
+pub(crate) fn from_fault(fault: Fault) -> StorageError {
     match fault {
         Fault::NotFound | Fault::MethodNotAllowed => {
             StorageError::new(404, "InvalidRequest", "Not Found", "Route not found").with_http(404)
@@ -410,7 +414,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unknown_route_inside_an_area_has_a_code_and_a_string_status() {
+    async fn unknown_route_in_an_area_uses_handled_format() {
         let response =
             StorageError::unknown_route(&Method::PATCH, &Uri::from_static("/bucket/x")).into_response();
         let expected = r#"{"statusCode":"404","error":"Not Found","message":"Route PATCH:/bucket/x not found","code":"InvalidRequest"}"#;
@@ -418,7 +422,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unknown_route_elsewhere_has_a_numeric_status() {
+    async fn unknown_route_elsewhere_uses_framework_format() {
         for (target, shown) in [("/nope", "/nope"), ("/bucketful?a=1", "/bucketful?a=1"), ("/", "/")] {
             let response =
                 StorageError::unknown_route(&Method::GET, &Uri::from_static(target)).into_response();
@@ -430,26 +434,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_database_timeout_is_544() {
-        assert_eq!(answer(of_fault(Fault::Timeout).into_response()).await.0, 544);
+    async fn database_timeout_is_544() {
+        assert_eq!(answer(from_fault(Fault::Timeout).into_response()).await.0, 544);
     }
 
     #[tokio::test]
-    async fn a_busy_server_says_when_to_come_back() {
-        let response = of_fault(Fault::Overloaded).into_response();
+    async fn overload_returns_retry_after() {
+        let response = from_fault(Fault::Overloaded).into_response();
         assert_eq!(response.headers()["retry-after"], "1");
         let expected = r#"{"statusCode":"503","error":"SlowDown","message":"Please reduce your request rate.","code":"SlowDown"}"#;
         assert_eq!(answer(response).await, (503, expected.to_owned()));
     }
 
     #[tokio::test]
-    async fn a_broken_escape_is_answered_by_the_framework() {
+    async fn invalid_encoding_uses_framework_format() {
         let expected = r#"{"error":"Bad Request","code":"FST_ERR_BAD_URL","message":"'a%zz' is not a valid url component","statusCode":400}"#;
         assert_eq!(answer(StorageError::bad_url("a%zz").into_response()).await, (400, expected.to_owned()));
     }
 
     #[tokio::test]
-    async fn the_meaning_is_in_the_body() {
+    async fn actual_status_is_in_the_body() {
         let expected =
             r#"{"statusCode":"404","error":"not_found","message":"Object not found","code":"NoSuchKey"}"#;
         assert_eq!(answer(StorageError::no_such_key().into_response()).await, (400, expected.to_owned()));

@@ -10,10 +10,6 @@ use crate::database::{RequestSettings, deadline};
 use crate::error::StorageError;
 use crate::operation::Operation;
 
-/// Answers a request to one of the three.
-///
-/// # Errors
-/// The answer.
 pub(crate) async fn handle(storage: &Storage, request: Request) -> Result<Response, StorageError> {
     let (parts, _) = request.into_parts();
     match (&parts.method, parts.uri.path()) {
@@ -21,7 +17,7 @@ pub(crate) async fn handle(storage: &Storage, request: Request) -> Result<Respon
         (&(Method::GET | Method::HEAD), "/version") => Ok(env!("CARGO_PKG_VERSION").into_response()),
         (&(Method::GET | Method::HEAD), "/health") => {
             let caller = storage.callers.required_token(&parts.headers)?;
-            let request = RequestSettings::of(&parts);
+            let request = RequestSettings::from_parts(&parts);
             let mut batch = storage.database.batch(&request, Operation::HEALTH, &caller);
             let _bucket = batch.query("select id from storage.buckets limit 1", []);
             let healthy = batch.read(deadline(&parts)).await.is_ok();

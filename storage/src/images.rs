@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::blobs::{BlobError, BlobId, BlobStore};
 use crate::config::StorageConfig;
-use cache::{Cache, Content, Kept, Key};
+use cache::{Cache, CachedVariant, Content, Key};
 use failures::{Attempts, Turn};
 pub(crate) use http::render;
 pub(crate) use parameters::Parameters;
@@ -60,7 +60,7 @@ pub(crate) enum ImageError {
     #[error("The source image is too large for rendering")]
     TooManyBytes,
     /// The queue is full, or the deadline passed.
-    #[error("too many images are waiting to be made")]
+    #[error("too many image transformations are queued")]
     Busy,
     #[error(transparent)]
     Blob(#[from] BlobError),
@@ -94,7 +94,7 @@ impl Images {
         wanted: &Parameters,
         wants_webp: bool,
         client: Identity,
-    ) -> Result<Kept, ImageError> {
+    ) -> Result<CachedVariant, ImageError> {
         let key = Self::key(source, wanted, wants_webp);
         if let Some(kept) = self.cache.get(&key).await {
             return Ok(kept);
@@ -105,23 +105,23 @@ impl Images {
         if let Some(failure) = self.attempts.failure(source.blob) {
             return Err(failure.into());
         }
-        let how = How { key, wanted: wanted.clone(), wants_webp };
-        let making = self.make(blobs, source, how, client);
-        tokio::time::timeout(DEADLINE, making).await.map_err(|_| ImageError::Busy)?
+        let rendering = Rendering { key, wanted: wanted.clone(), wants_webp };
+        let rendered = self.render_variant(blobs, source, rendering, client);
+        tokio::time::timeout(DEADLINE, rendered).await.map_err(|_| ImageError::Busy)?
     }
 
-    async fn make(
+    async fn render_variant(
         &self,
         blobs: &BlobStore,
         source: &Source,
-        how: How,
+        rendering: Rendering,
         client: Identity,
-    ) -> Result<Kept, ImageError> {
+    ) -> Result<CachedVariant, ImageError> {
         let slot = self.pool.slot(client).map_err(|_full| ImageError::Busy)?;
         let (permit, attempt) = loop {
             let permit = slot.permit().await.map_err(|_full| ImageError::Busy)?;
-            // Another request may have made the same image.
-            if let Some(kept) = self.cache.get(&how.key).await {
+            // Another request may have rendered the same variant.
+            if let Some(kept) = self.cache.get(&rendering.key).await {
                 return Ok(kept);
             }
             match self.attempts.begin(source.blob) {
@@ -136,8 +136,8 @@ impl Images {
         let bytes = read(blobs, source).await?;
         let (cache, max_pixels) = (Arc::clone(&self.cache), self.max_source_pixels);
         let made = slot.run(permit, move || {
-            let How { key, wanted, wants_webp } = how;
-            // The panic is in the log. An image that does that is none that we can read.
+            let Rendering { key, wanted, wants_webp } = rendering;
+            // The panic is logged. Treat an image that causes one as unsupported.
             let variant =
                 catch_unwind(AssertUnwindSafe(|| transform(bytes, &wanted, wants_webp, max_pixels)))
                     .unwrap_or(Err(TransformError::Unsupported));
@@ -166,8 +166,8 @@ impl Images {
     }
 }
 
-/// How a variant is made, and its name.
-struct How {
+/// What to render.
+struct Rendering {
     key: Key,
     wanted: Parameters,
     wants_webp: bool,

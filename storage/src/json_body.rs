@@ -49,10 +49,10 @@ impl JsonBody {
     pub(crate) async fn receive(
         headers: &HeaderMap,
         body: Body,
-        hold: Option<&BodyLease>,
+        lease: Option<&BodyLease>,
         empty: EmptyBody,
     ) -> Result<Self, StorageError> {
-        let bytes = read_body(body, hold).await.map_err(|error| match error {
+        let bytes = read_body(body, lease).await.map_err(|error| match error {
             BodyError::TooLarge => StorageError::json_body_too_large(),
             BodyError::Disconnected(_) => StorageError::aborted(),
         })?;
@@ -130,7 +130,6 @@ impl Query {
         Self(members)
     }
 
-    /// Its parameters.
     pub(crate) fn fields(&self) -> Fields<'_> {
         Fields { path: Cow::Borrowed("querystring"), members: &self.0 }
     }
@@ -244,21 +243,17 @@ impl<'a> Fields<'a> {
     ) -> Result<T, StorageError> {
         // AJV checks the maximum first.
         match range.end_bound() {
-            Bound::Included(most) if number > *most => {
-                return Err(self.fault(name, &format!("must be <= {most}")));
+            Bound::Included(max) if number > *max => {
+                return Err(self.fault(name, &format!("must be <= {max}")));
             }
-            Bound::Excluded(most) if number >= *most => {
-                return Err(self.fault(name, &format!("must be < {most}")));
+            Bound::Excluded(max) if number >= *max => {
+                return Err(self.fault(name, &format!("must be < {max}")));
             }
             Bound::Included(_) | Bound::Excluded(_) | Bound::Unbounded => {}
         }
         match range.start_bound() {
-            Bound::Included(least) if number < *least => {
-                Err(self.fault(name, &format!("must be >= {least}")))
-            }
-            Bound::Excluded(least) if number <= *least => {
-                Err(self.fault(name, &format!("must be > {least}")))
-            }
+            Bound::Included(min) if number < *min => Err(self.fault(name, &format!("must be >= {min}"))),
+            Bound::Excluded(min) if number <= *min => Err(self.fault(name, &format!("must be > {min}"))),
             Bound::Included(_) | Bound::Excluded(_) | Bound::Unbounded => Ok(number),
         }
     }
@@ -298,14 +293,14 @@ impl<'a> Fields<'a> {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => std::slice::from_ref(value),
         };
         match counts.end_bound() {
-            Bound::Included(most) if items.len() > *most => {
-                return Err(self.fault(name, &format!("must NOT have more than {most} items")));
+            Bound::Included(max) if items.len() > *max => {
+                return Err(self.fault(name, &format!("must NOT have more than {max} items")));
             }
             Bound::Included(_) | Bound::Excluded(_) | Bound::Unbounded => {}
         }
         match counts.start_bound() {
-            Bound::Included(least) if items.len() < *least => {
-                return Err(self.fault(name, &format!("must NOT have fewer than {least} items")));
+            Bound::Included(min) if items.len() < *min => {
+                return Err(self.fault(name, &format!("must NOT have fewer than {min} items")));
             }
             Bound::Included(_) | Bound::Excluded(_) | Bound::Unbounded => {}
         }
@@ -329,7 +324,7 @@ pub(crate) fn as_string(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Bool(flag) => Some(flag.to_string()),
-        Value::Number(number) => number.as_f64().map(number_text),
+        Value::Number(number) => number.as_f64().map(format_js_number),
         Value::Null => Some(String::new()),
         Value::Array(_) => sole(value).as_str().map(str::to_owned),
         Value::Object(_) => None,
@@ -342,7 +337,7 @@ pub(crate) fn as_number(value: &Value) -> Option<f64> {
         Value::Number(number) => number.as_f64(),
         Value::Bool(flag) => Some(f64::from(u8::from(*flag))),
         Value::Null => Some(0.0),
-        Value::String(text) => number_of_text(text),
+        Value::String(text) => parse_js_number(text),
         Value::Array(_) | Value::Object(_) => None,
     }
 }
@@ -350,7 +345,7 @@ pub(crate) fn as_number(value: &Value) -> Option<f64> {
 /// Coerces to an integer.
 pub(crate) fn as_integer(value: &Value) -> Option<i64> {
     let number = as_number(value)?;
-    // An infinite number comes from a text only, and counts as whole.
+    // Infinity can only come from a string and counts as an integer.
     #[expect(clippy::cast_possible_truncation, reason = "float casts saturate")]
     (number.is_infinite() || number.fract() == 0.0).then_some(number as i64)
 }
@@ -368,8 +363,8 @@ pub(crate) fn as_boolean(value: &Value) -> Option<bool> {
     }
 }
 
-/// JavaScript's `Number(text)`, for a text that is not empty.
-fn number_of_text(text: &str) -> Option<f64> {
+/// JavaScript's `Number(text)` for non-empty text.
+fn parse_js_number(text: &str) -> Option<f64> {
     if text.is_empty() {
         return None;
     }
@@ -401,8 +396,8 @@ fn number_of_text(text: &str) -> Option<f64> {
     }
 }
 
-/// JavaScript's text of a number.
-fn number_text(number: f64) -> String {
+/// Formats a number as JavaScript does.
+fn format_js_number(number: f64) -> String {
     let scientific = format!("{number:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
     match exponent.parse::<i32>() {
@@ -432,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_that_are_no_json_have_their_errors() {
+    fn invalid_bodies_report_framework_texts() {
         let refused = |content_type, bytes: &[u8]| {
             JsonBody::parse(&headers(content_type), bytes, EmptyBody::Refused).unwrap_err()
         };
@@ -454,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_body_is_no_object() {
+    fn missing_body_is_not_an_object() {
         let none = JsonBody(None);
         for (headers, bytes) in
             [(HeaderMap::new(), "{}"), (headers("text/plain"), "{}"), (headers("text/plain"), "")]
@@ -471,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_missing_member_is_named() {
+    fn reports_the_first_missing_member() {
         let body = body(json!({"a": null}));
         let fields = body.fields().unwrap();
         assert_eq!(fields.require(&["a"]), Ok(()));
@@ -488,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn values_become_what_is_wanted() {
+    fn coerces_values() {
         let body = body(json!({
             "n": "5", "hex": "0x10", "one": [7], "yes": "true", "no": 0, "nothing": null, "text": 1.0, "big": 1e300,
             "flag": false, "list": "a", "empty": "", "spaces": "  ", "float": "1.5", "inf": "Infinity", "obj": {},
@@ -550,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_named() {
+    fn errors_name_the_bound() {
         let body = body(json!({"n": 0, "many": ["a", "b", "c"], "none": [], "word": "up"}));
         let fields = body.fields().unwrap();
         let refused = |error: Result<Option<i64>, StorageError>| text(&error.unwrap_err()).to_owned();
@@ -574,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_are_read_like_bodies() {
+    fn queries_are_parsed_like_bodies() {
         let query = Query::parse(Some("limit=5&search=a+b%20c&offset=1&offset=2&token&u=%E4"));
         let fields = query.fields();
         assert_eq!(fields.integer("limit", 1..), Ok(Some(5)));
@@ -589,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_as_javascript_writes_them() {
+    fn formats_numbers_like_javascript() {
         for (number, expected) in [
             (5.0, "5"),
             (-0.0, "0"),
@@ -600,7 +595,7 @@ mod tests {
             (1e-6, "0.000001"),
             (-2.5, "-2.5"),
         ] {
-            assert_eq!(number_text(number), expected);
+            assert_eq!(format_js_number(number), expected);
         }
     }
 }

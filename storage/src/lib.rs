@@ -179,7 +179,7 @@ fn body_mode(request: &Request) -> BodyMode {
 fn renderer(request: &Request) -> Renderer {
     match area(request) {
         "s3" => Box::new(s3::render),
-        _ => Box::new(|fault| error::of_fault(fault).into_response()),
+        _ => Box::new(|fault| error::from_fault(fault).into_response()),
     }
 }
 

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bucket_names_follow_their_rule() {
+    fn validates_bucket_names() {
         let long = "a".repeat(101);
         for name in ["avatars", "a", "My Bucket", "a_b!c.d*e'f(g)h&i$j@k=l;m:n+o,p?q-r", "..."] {
             assert_eq!(check_bucket_name(name), Ok(()), "{name}");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_follow_their_rule() {
+    fn validates_keys() {
         let longest = "k".repeat(MAX_KEY_BYTES);
         for key in ["a.txt", "a//b", "dir/", "/lead", " a ", "...", "a/...", "?", &longest] {
             assert_eq!(check_key(key), Ok(()), "{key}");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_decoded_once() {
+    fn decodes_paths_once() {
         let decoded = |rest: &str| {
             bucket_and_key(rest).map(|found| found.map(|(bucket, key)| format!("{bucket}|{key}")))
         };

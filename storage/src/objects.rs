@@ -34,10 +34,6 @@ use crate::operation::Operation;
 pub(crate) use routes::body_mode;
 use routes::{Route, RouteCandidates};
 
-/// Answers a request to `/object/…`.
-///
-/// # Errors
-/// The answer.
 pub(crate) async fn handle(storage: &Arc<Storage>, request: Request) -> Result<Response, StorageError> {
     let RouteCandidates { first, others } =
         routes::route_candidates(request.method(), request.uri(), request.headers())?;
@@ -72,7 +68,7 @@ async fn choose(
     let readings: Vec<&str> = std::iter::once(&first).chain(&others).filter_map(Route::bucket).collect();
     // Neither PostgreSQL's JSON nor a bucket name may contain NUL.
     let names = json!(readings.iter().filter(|name| !name.contains('\0')).collect::<Vec<_>>()).to_string();
-    let request = RequestSettings::of(parts);
+    let request = RequestSettings::from_parts(parts);
     let mut batch = storage.database.batch(&request, Operation::OBJECT_INFO_PUBLIC, &Caller::service());
     let found = batch.query(EXISTING, [names.into()]);
     let rows = batch.read(deadline(parts).renewed()).await?;
@@ -90,9 +86,9 @@ async fn serve(storage: &Arc<Storage>, route: Route, request: Request) -> Result
         Route::Update(at) => upload_routes::update(storage, at, &parts, body).await,
         Route::UploadSigned(at) => upload_routes::by_token(storage, at, &parts, body).await,
         Route::SignUpload(at) => upload_routes::sign(storage, at, &parts).await,
-        Route::Download(door, at) => download::download(storage, door, &at, &parts).await,
+        Route::Download(access, at) => download::download(storage, access, &at, &parts).await,
         Route::DownloadSigned(at) => download::download_signed(storage, &at, &parts).await,
-        Route::Info(door, at) => info::info(storage, door, &at, &parts).await,
+        Route::Info(access, at) => info::info(storage, access, &at, &parts).await,
         Route::Sign(at) => sign::sign(storage, &at, &parts, body).await,
         Route::SignMany(bucket) => sign::sign_many(storage, &bucket, &parts, body).await,
         Route::Copy => copy::copy(storage, &parts, body).await,

@@ -84,7 +84,6 @@ impl Call {
         }
     }
 
-    /// Bucket and key.
     fn object(&self) -> ObjectPath {
         ObjectPath { bucket: self.bucket().to_owned(), key: self.key().to_owned() }
     }
@@ -119,12 +118,12 @@ impl Call {
         self.parameter("X-Amz-Signature").is_some()
     }
 
-    /// A parameter that says how many; at most, and without it, `most`.
-    fn count(&self, name: &str, most: usize) -> Result<usize, S3Error> {
+    /// A numeric parameter, limited to `max`, which is also the default.
+    fn count(&self, name: &str, max: usize) -> Result<usize, S3Error> {
         let invalid = || S3Error::invalid_argument(format!("{name} must be a number of 0 or more"));
         let sent = self.parameter(name).filter(|text| !text.is_empty());
         let sent = sent.map(|text| text.parse::<u32>().map_err(|_| invalid())).transpose()?;
-        Ok(sent.and_then(|count| usize::try_from(count).ok()).map_or(most, |count| count.min(most)))
+        Ok(sent.and_then(|count| usize::try_from(count).ok()).map_or(max, |count| count.min(max)))
     }
 
     /// Deadline of the next database step: streaming before it took as long as the client needed.
@@ -171,7 +170,7 @@ async fn serve(
     check_text(&target, &query)?;
     let payload = authenticated.payload(&parts, body)?;
     let Authenticated { caller, .. } = authenticated;
-    let settings = RequestSettings::of(&parts);
+    let settings = RequestSettings::from_parts(&parts);
     let call = Call { storage: Arc::clone(storage), parts, target, query, settings, caller };
     match action {
         Action::ListBuckets => buckets::list(&call).await,
@@ -201,7 +200,7 @@ async fn serve(
         }
         Action::ListParts => multipart::list_parts(&call).await,
         Action::CompleteMultipartUpload => {
-            let wanted = multipart::wanted_parts(&call, payload).await?;
+            let wanted = multipart::read_parts(&call, payload).await?;
             slow::answer(call, |call| Box::pin(multipart::complete(call, wanted))).await
         }
         Action::AbortMultipartUpload => multipart::abort(&call).await,

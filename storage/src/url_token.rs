@@ -1,7 +1,9 @@
-//! The tokens of signed URLs: what they grant is in them, so that nothing about them is stored (storage.md §3.12, §3.13).
+//! Tokens of signed URLs. They contain everything they grant, so nothing is stored (storage.md §3.12,
+//! §3.13).
 //!
-//! They are signed with the project's secret, as upstream and other tools that know it sign them. A token is good for one
-//! path and one purpose, and names no caller: a user's token is no such token, and [`Callers::of_token`] refuses these.
+//! They are signed with the project's secret, as upstream and other tools do. A token is valid for one path
+//! and one purpose and identifies no caller: a user's token is rejected here, and [`Callers::from_token`]
+//! rejects these tokens.
 
 use std::sync::Arc;
 
@@ -129,7 +131,7 @@ impl Callers {
         if claims.get(TRANSFORMATIONS).is_some_and(|value| value != "") {
             return Err(invalid_signature());
         }
-        Ok(DownloadToken { expires: end_of(&claims) })
+        Ok(DownloadToken { expires: expiry(&claims) })
     }
 
     /// Verifies a token for reading the image at `path`. A token for the original is accepted, too.
@@ -144,7 +146,7 @@ impl Callers {
             Some(_) => return Err(invalid_signature()),
         };
         let format = claims.get_str("format").map(str::to_owned);
-        Ok(RenderToken { transformations, format, expires: end_of(&claims) })
+        Ok(RenderToken { transformations, format, expires: expiry(&claims) })
     }
 
     /// Verifies a token for uploading `path`.
@@ -186,8 +188,8 @@ fn invalid_signature() -> StorageError {
     StorageError::invalid_signature("Invalid signature")
 }
 
-/// `exp`, where there is a date for it.
-fn end_of(claims: &Claims) -> Option<i64> {
+/// `exp`, if it is a valid date.
+fn expiry(claims: &Claims) -> Option<i64> {
     #[expect(clippy::cast_precision_loss, reason = "the constant is below 2^53")]
     let last = LAST_SECOND as f64;
     let end = claims.seconds("exp").ok().flatten().filter(|end| (0.0..=last).contains(end))?;
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_download_token_has_upstreams_claims() {
+    fn download_token_has_upstream_claims() {
         let callers = ours();
         let token = callers.sign_download(PATH, 60).unwrap();
         let claims = callers.verify(&token).unwrap();
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_render_token_brings_its_transformations_and_does_not_open_the_original() {
+    fn render_token_does_not_grant_the_original() {
         let callers = ours();
         let token = callers.sign_render(PATH, 60, "width:100,resize:undefined", Some("webp")).unwrap();
         let expected = RenderToken {
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_token_names_its_owner_and_whether_it_overwrites() {
+    fn upload_token_contains_owner_and_upsert() {
         for (owner, upsert) in [(Some("u1"), false), (None, true)] {
             let callers = ours();
             let token = callers.sign_upload(PATH, 60, owner, upsert).unwrap();
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_good_for_one_path_and_one_purpose() {
+    fn token_is_valid_for_one_path_and_purpose() {
         let callers = ours();
         let download = callers.sign_download(PATH, 60).unwrap();
         let upload = callers.sign_upload(PATH, 60, None, true).unwrap();
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn forged_and_ended_tokens_are_refused_in_the_words_of_their_fault() {
+    fn forged_and_expired_tokens_report_the_cause() {
         let callers = ours();
         let of = |token: &str| words(&callers.verify_download(token, PATH).unwrap_err());
         let token = callers.sign_download(PATH, 60).unwrap();
@@ -325,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_users_token_is_no_token_of_a_url() {
+    fn rejects_user_tokens() {
         for claims in [
             json!({"sub": "u1", "role": "authenticated"}),
             json!({"sub": "u1", "role": "authenticated", "url": PATH}),
@@ -341,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_from_before_there_were_scopes_are_told_apart_by_upsert() {
+    fn upsert_claim_distinguishes_tokens_without_scope() {
         let (callers, download) = signed(&json!({"url": PATH}));
         assert_eq!(callers.verify_download(&download, PATH), Ok(DownloadToken { expires: None }));
         let refused = callers.verify_upload(&download, PATH).unwrap_err();
@@ -359,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_ends_within_the_dates_there_are() {
+    fn expiry_is_limited_to_valid_dates() {
         let callers = ours();
         let left = u64::try_from(LAST_SECOND - NOW).unwrap();
         let token = callers.sign_download(PATH, left).unwrap();

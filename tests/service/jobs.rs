@@ -52,7 +52,7 @@ static GARBAGE: Table = Table {
     on_retry: "",
     on_dead: "given_up_at = now()",
     on_revive: "given_up_at = null",
-    failed_message: "a blob was not deleted",
+    failed_message: "could not delete a blob",
     dead_message: "the deletion of a blob was given up",
     metrics: METRICS,
 };

@@ -129,7 +129,7 @@ async fn gc(reconciler: &Reconciler, gc: &Gc) -> anyhow::Result<ExitCode> {
         io::stdout(),
         "{} uploads abandoned, {} incomplete uploads removed, {} blobs deleted",
         collected.swept.intents,
-        collected.swept.beginnings,
+        collected.swept.partial_uploads,
         collected.blobs
     )?;
     Ok(ExitCode::SUCCESS)

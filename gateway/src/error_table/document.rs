@@ -120,6 +120,7 @@ fn error_table_matches_join_errors_in_code() {
     let files = [
         "realtime/src/channels.rs",
         "realtime/src/channels/admission.rs",
+        "realtime/src/channels/joining.rs",
         "realtime/src/channels/traffic.rs",
         "realtime/src/token.rs",
     ];

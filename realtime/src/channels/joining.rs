@@ -16,9 +16,10 @@ use super::{
 use crate::authorization::Caller;
 use crate::changes::Subscription;
 use crate::frames::{Body, Incoming, json_text};
-use crate::hub::{Member, TOPIC_PREFIX};
+use crate::hub::Member;
 use crate::metrics;
 use crate::quota::Usage;
+use crate::topic_key::TOPIC_PREFIX;
 
 /// Why a join is rejected before any query.
 enum Refusal {

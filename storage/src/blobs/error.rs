@@ -10,41 +10,41 @@ use crate::error::StorageError;
 /// texts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlobError {
-    /// There is no such blob: a row refers to one that is gone.
-    #[error("there is no blob {0}")]
+    /// The blob does not exist: a row refers to a deleted one.
+    #[error("blob {0} does not exist")]
     NotFound(BlobId),
-    /// The blob has fewer bytes than its row says.
-    #[error("blob {0} ends too early")]
+    /// The blob has fewer bytes than its row states.
+    #[error("blob {0} is shorter than its row states")]
     TooShort(BlobId),
     /// The disk, the quota or the bucket is full.
-    #[error("there is no room for blobs: {0}")]
+    #[error("no space left for blobs: {0}")]
     Full(String),
-    /// Uploads hold all the memory that they may (`storage.upload_memory`), and none of it became free in time.
-    #[error("uploads hold all of storage.upload_memory")]
+    /// `storage.upload_memory` is exhausted and was not released in time.
+    #[error("storage.upload_memory is exhausted")]
     Busy,
-    /// The store does not answer, or answers that it cannot now: it may later.
-    #[error("the store of blobs is away: {0}")]
+    /// The store is temporarily unavailable; a retry may help.
+    #[error("blob store unavailable: {0}")]
     Unavailable(String),
-    /// Anything else: rights, a broken disk, credentials.
-    #[error("the store of blobs fails: {0}")]
+    /// Any other failure: permissions, a broken disk, credentials.
+    #[error("blob store failed: {0}")]
     Failed(String),
 }
 
 impl BlobError {
-    /// What `error` means for `id`.
-    pub(super) fn of(id: BlobId, error: &object_store::Error) -> Self {
+    /// Classifies an error of a request for blob `id`.
+    pub(super) fn for_blob(id: BlobId, error: &object_store::Error) -> Self {
         if matches!(error, object_store::Error::NotFound { .. }) {
             Self::NotFound(id)
         } else {
-            Self::general(error)
+            Self::from_store(error)
         }
     }
 
-    /// What `error` means where no blob is looked for.
-    pub(super) fn general(error: &object_store::Error) -> Self {
+    /// Classifies an error of a request that is not about a particular blob.
+    pub(super) fn from_store(error: &object_store::Error) -> Self {
         let text = with_causes(error);
         if let Some(error) = io_error(error) {
-            return Self::of_io(error, text);
+            return Self::from_io(error, text);
         }
         // Other `Generic` errors are network errors or 5xx of the S3 server, after all retries.
         if matches!(error, object_store::Error::Generic { .. }) {
@@ -54,16 +54,16 @@ impl BlobError {
         }
     }
 
-    /// What `error` of a file means; `text` tells about it.
-    pub(super) fn of_io(error: &io::Error, text: String) -> Self {
+    /// Classifies a file error; `text` describes it.
+    pub(super) fn from_io(error: &io::Error, text: String) -> Self {
         use io::ErrorKind as Kind;
 
         let kind = error.kind();
         if matches!(kind, Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge) {
             return Self::Full(text);
         }
-        // The errors of sockets: object_store hands them on.
-        let is_away = matches!(
+        // Network errors, which object_store passes through.
+        let is_unavailable = matches!(
             kind,
             Kind::ConnectionRefused
                 | Kind::ConnectionReset
@@ -75,12 +75,12 @@ impl BlobError {
                 | Kind::BrokenPipe
                 | Kind::UnexpectedEof
         );
-        if is_away { Self::Unavailable(text) } else { Self::Failed(text) }
+        if is_unavailable { Self::Unavailable(text) } else { Self::Failed(text) }
     }
 
     /// The task that worked on the blob panicked or was cancelled.
     pub(super) fn lost(error: &tokio::task::JoinError) -> Self {
-        Self::Failed(format!("the work on a blob did not end: {error}"))
+        Self::Failed(format!("blob task failed: {error}"))
     }
 }
 
@@ -90,23 +90,23 @@ impl From<BlobError> for StorageError {
         match &error {
             // For the client the object simply does not exist.
             BlobError::NotFound(_) => {
-                tracing::error!(%error, "a row has no blob: `basalt storage check` tells how many there are");
+                tracing::error!(%error, "the blob of a row is missing; run `basalt storage check` to find all");
                 Self::no_such_key()
             }
             BlobError::Full(_) => {
-                tracing::error!(%error, "an object was not stored");
+                tracing::error!(%error, "could not store an object");
                 Self::storage_full()
             }
             BlobError::Busy => {
-                tracing::warn!(%error, "an upload was refused");
+                tracing::warn!(%error, "upload rejected");
                 Self::store_busy()
             }
             BlobError::Unavailable(_) => {
-                tracing::error!(%error, "objects cannot be read or written");
+                tracing::error!(%error, "cannot read or write objects");
                 Self::store_busy()
             }
             BlobError::TooShort(_) | BlobError::Failed(_) => {
-                tracing::error!(%error, "an object cannot be read or written");
+                tracing::error!(%error, "cannot read or write an object");
                 Self::internal()
             }
         }
@@ -130,9 +130,9 @@ pub(super) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        let told = error.to_string();
-        if !text.contains(&told) {
-            text = format!("{text}: {told}");
+        let text_of_cause = error.to_string();
+        if !text.contains(&text_of_cause) {
+            text = format!("{text}: {text_of_cause}");
         }
         cause = error.source();
     }

@@ -30,9 +30,9 @@ impl Folder {
     pub(super) async fn open(dir: &Path) -> Result<Self, BlobError> {
         let dir = dir.to_owned();
         blocking(move || {
-            make(&dir).map_err(|error| failed("cannot make", &dir, &error))?;
+            create(&dir).map_err(|error| failed("cannot make", &dir, &error))?;
             let objects =
-                LocalFileSystem::new_with_prefix(&dir).map_err(|error| BlobError::general(&error))?;
+                LocalFileSystem::new_with_prefix(&dir).map_err(|error| BlobError::from_store(&error))?;
             Ok(Self { dir, objects: Arc::new(objects.with_fsync(true)) })
         })
         .await
@@ -46,7 +46,6 @@ impl Folder {
         self.dir.display().to_string()
     }
 
-    /// The blob's file.
     pub(super) fn path(&self, id: BlobId) -> PathBuf {
         self.dir.join(id.folder()).join(id.to_string())
     }
@@ -64,8 +63,8 @@ impl Folder {
         .await
     }
 
-    /// Files that were begun and not renamed.
-    pub(super) async fn beginnings(&self) -> Result<Vec<IncompleteUpload>, BlobError> {
+    /// Files that have not been renamed to their final name.
+    pub(super) async fn partial_uploads(&self) -> Result<Vec<IncompleteUpload>, BlobError> {
         let dir = self.dir.clone();
         blocking(move || {
             let mut found = Vec::new();
@@ -81,8 +80,8 @@ impl Folder {
                     let Some(blob) = BlobId::parse(blob) else { continue };
                     // The file may just have been renamed.
                     let Ok(metadata) = entry.metadata() else { continue };
-                    let began_at = Timestamp::from_second(metadata.mtime()).unwrap_or(Timestamp::MAX);
-                    found.push(IncompleteUpload { blob, mark: mark.to_owned(), began_at });
+                    let started_at = Timestamp::from_second(metadata.mtime()).unwrap_or(Timestamp::MAX);
+                    found.push(IncompleteUpload { blob, mark: mark.to_owned(), started_at });
                 }
             }
             Ok(found)
@@ -90,16 +89,16 @@ impl Folder {
         .await
     }
 
-    /// The files that were begun of this blob.
-    pub(super) async fn beginnings_of(&self, blob: BlobId) -> Result<Vec<IncompleteUpload>, BlobError> {
-        // A writer takes the first mark that is free, and a blob has one writer.
-        let beginning = IncompleteUpload { blob, mark: "1".to_owned(), began_at: Timestamp::UNIX_EPOCH };
-        let path = self.staged(&beginning);
-        blocking(move || Ok(if path.exists() { vec![beginning] } else { Vec::new() })).await
+    /// The partial files of one blob.
+    pub(super) async fn partial_uploads_of(&self, blob: BlobId) -> Result<Vec<IncompleteUpload>, BlobError> {
+        // A writer uses the first free suffix, and a blob has a single writer.
+        let partial = IncompleteUpload { blob, mark: "1".to_owned(), started_at: Timestamp::UNIX_EPOCH };
+        let path = self.staged(&partial);
+        blocking(move || Ok(if path.exists() { vec![partial] } else { Vec::new() })).await
     }
 
-    pub(super) async fn remove_beginning(&self, beginning: &IncompleteUpload) -> Result<(), BlobError> {
-        let path = self.staged(beginning);
+    pub(super) async fn remove_partial(&self, partial: &IncompleteUpload) -> Result<(), BlobError> {
+        let path = self.staged(partial);
         blocking(move || match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(failed("cannot delete", &path, &error))
@@ -109,8 +108,8 @@ impl Folder {
         .await
     }
 
-    fn staged(&self, beginning: &IncompleteUpload) -> PathBuf {
-        let IncompleteUpload { blob, mark, .. } = beginning;
+    fn staged(&self, partial: &IncompleteUpload) -> PathBuf {
+        let IncompleteUpload { blob, mark, .. } = partial;
         self.dir.join(blob.folder()).join(format!("{blob}#{mark}"))
     }
 
@@ -133,11 +132,12 @@ async fn blocking<T: Send + 'static>(
 }
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> BlobError {
-    BlobError::of_io(error, format!("{what} {}: {error}", path.display()))
+    BlobError::from_io(error, format!("{what} {}: {error}", path.display()))
 }
 
-/// Makes `dir` and its 256 folders, readable to this user alone, and syncs what has a new entry.
-fn make(dir: &Path) -> io::Result<()> {
+/// Creates `dir` and its 256 subfolders, accessible to this user only, and syncs the folders that got new
+/// entries.
+fn create(dir: &Path) -> io::Result<()> {
     let mut existing = dir;
     while !existing.exists() {
         existing = parent_of(existing);

@@ -38,8 +38,8 @@ static TABLE: Table = Table {
     on_retry: "",
     on_dead: "given_up_at = now()",
     on_revive: "given_up_at = null",
-    failed_message: "a blob was not deleted",
-    dead_message: "the deletion of a blob was given up; the blob is kept, and its row in storage.blob_garbage",
+    failed_message: "could not delete a blob",
+    dead_message: "giving up deleting a blob; it stays in the store, with its row in storage.blob_garbage",
     metrics: Metrics {
         done: "basalt_storage_blobs_deleted_total",
         failed: "basalt_storage_blob_deletions_failed_total",
@@ -53,8 +53,8 @@ static TABLE: Table = Table {
 const CONCURRENCY: usize = 4;
 /// Enough for an outage of a day.
 const ATTEMPTS: u32 = 40;
-const FIRST_PAUSE: Duration = Duration::from_secs(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+const MIN_PAUSE: Duration = Duration::from_secs(10);
+const MAX_PAUSE: Duration = Duration::from_secs(3600);
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// Deletes blobs that no row refers to.
@@ -78,7 +78,7 @@ pub(crate) fn worker(
 ) -> Arc<Worker<Collector>> {
     let policy = Policy {
         concurrency: CONCURRENCY,
-        pauses: jobs::doubling(FIRST_PAUSE, LONGEST_PAUSE, ATTEMPTS),
+        pauses: jobs::doubling(MIN_PAUSE, MAX_PAUSE, ATTEMPTS),
         time_limit: TIME_LIMIT,
         retention: Vec::new(),
     };
@@ -88,7 +88,7 @@ pub(crate) fn worker(
 
 impl Handler for Collector {
     async fn run(&self, job: &Job) -> Result<Done, Failure> {
-        let blob = BlobId::parse(&job.key).ok_or_else(|| Failure::permanent("this is no blob's name"))?;
+        let blob = BlobId::parse(&job.key).ok_or_else(|| Failure::permanent("invalid blob name"))?;
         let unknown = |error: SessionError| Failure::transient(error.to_string());
         // Rows copied in SQL may share a blob; deleting the last of them queues it again.
         if is_in_use(&self.pool, blob).await.map_err(unknown)? {

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_blob_has_one_text() {
+    fn parses_only_the_canonical_form() {
         let id = BlobId::random();
         assert_eq!(BlobId::parse(&id.to_string()), Some(id));
         for text in [
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_lies_in_the_folder_of_its_first_digits() {
+    fn folder_is_the_first_two_digits() {
         let id = BlobId::parse("0193c3f6-7c1c-4d6e-9b7a-2f1b0c3d4e5f").unwrap();
         assert_eq!(id.path().as_ref(), "01/0193c3f6-7c1c-4d6e-9b7a-2f1b0c3d4e5f");
     }

@@ -26,8 +26,8 @@ const HEARTBEAT: Duration = Duration::from_secs(60);
 /// An intent without a heartbeat for this long is abandoned.
 pub(super) const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
-/// While the database is away, this many given-up intents are remembered; the sweeper finds others.
-const MOST_REMEMBERED: usize = 10_000;
+/// Most abandoned intents kept in memory while the database is unreachable; the sweeper finds the others.
+const MAX_ABANDONED: usize = 10_000;
 
 const TOUCH: &str = "update storage.blob_intents set heartbeat_at = now() where blob = any($1)";
 const DISCARD: &str = "\
@@ -55,20 +55,20 @@ fn step(text: &'static str, blob: BlobId) -> Statement {
 #[derive(Clone)]
 pub struct Intents {
     pool: ServicePool,
-    known: Arc<Known>,
+    shared: Arc<Shared>,
 }
 
 #[derive(Default)]
-struct Known {
-    /// Held for an insert or a removal only, never across an await.
+struct Shared {
+    /// Held briefly, never across an await.
     sets: Mutex<Sets>,
-    given_up: Notify,
+    abandoned: Notify,
 }
 
 #[derive(Default)]
 struct Sets {
     alive: HashSet<Uuid>,
-    given_up: HashSet<Uuid>,
+    abandoned: HashSet<Uuid>,
 }
 
 impl std::fmt::Debug for Intents {
@@ -81,13 +81,13 @@ impl Intents {
     /// `pool` must act as the owner of schema `storage`.
     #[must_use]
     pub fn new(pool: ServicePool) -> Self {
-        Self { pool, known: Arc::default() }
+        Self { pool, shared: Arc::default() }
     }
 
     /// Keeps `blob`'s intent alive from now on. Call before running [`begin_step`].
     pub fn keep(&self, blob: BlobId) -> Intent {
-        let _new = self.known.sets().alive.insert(blob.uuid());
-        Intent { blob, known: Arc::clone(&self.known), is_done: false }
+        let _new = self.shared.sets().alive.insert(blob.uuid());
+        Intent { blob, shared: Arc::clone(&self.shared), is_done: false }
     }
 
     /// Sends heartbeats and discards abandoned intents until `shutdown`.
@@ -97,7 +97,7 @@ impl Intents {
         loop {
             let ended = tokio::select! {
                 () = shutdown.cancelled() => true,
-                () = self.known.given_up.notified() => false,
+                () = self.shared.abandoned.notified() => false,
                 _ = heartbeat.tick() => {
                     self.touch().await;
                     false
@@ -111,26 +111,26 @@ impl Intents {
     }
 
     async fn touch(&self) {
-        let alive: Vec<Uuid> = self.known.sets().alive.iter().copied().collect();
+        let alive: Vec<Uuid> = self.shared.sets().alive.iter().copied().collect();
         if alive.is_empty() {
             return;
         }
         if let Err(error) = self.execute(TOUCH, &alive).await {
-            tracing::warn!(%error, "the intents of uploads were not touched; trying again in a minute");
+            tracing::warn!(%error, "could not update the heartbeats of uploads; retrying in a minute");
         }
     }
 
     /// On failure the next heartbeat retries.
     async fn discard(&self) {
-        let given_up: Vec<Uuid> = self.known.sets().given_up.drain().collect();
-        if given_up.is_empty() {
+        let abandoned: Vec<Uuid> = self.shared.sets().abandoned.drain().collect();
+        if abandoned.is_empty() {
             return;
         }
-        if let Err(error) = self.execute(DISCARD, &given_up).await {
-            tracing::info!(%error, "what broken uploads left was not marked for deletion; trying again in a minute");
-            let mut sets = self.known.sets();
-            let room = MOST_REMEMBERED.saturating_sub(sets.given_up.len());
-            sets.given_up.extend(given_up.into_iter().take(room));
+        if let Err(error) = self.execute(DISCARD, &abandoned).await {
+            tracing::info!(%error, "could not queue failed uploads for deletion; retrying in a minute");
+            let mut sets = self.shared.sets();
+            let room = MAX_ABANDONED.saturating_sub(sets.abandoned.len());
+            sets.abandoned.extend(abandoned.into_iter().take(room));
         }
     }
 
@@ -141,17 +141,17 @@ impl Intents {
     }
 }
 
-impl Known {
+impl Shared {
     fn sets(&self) -> MutexGuard<'_, Sets> {
         self.sets.lock()
     }
 }
 
 /// Keeps a blob's intent alive while the blob is being written.
-#[must_use = "dropped, it makes the blob garbage"]
+#[must_use = "dropping it turns the blob into garbage"]
 pub struct Intent {
     blob: BlobId,
-    known: Arc<Known>,
+    shared: Arc<Shared>,
     is_done: bool,
 }
 
@@ -176,12 +176,12 @@ impl Intent {
 
 impl Drop for Intent {
     fn drop(&mut self) {
-        let mut sets = self.known.sets();
+        let mut sets = self.shared.sets();
         let _was_alive = sets.alive.remove(&self.blob.uuid());
-        if !self.is_done && sets.given_up.len() < MOST_REMEMBERED {
-            let _new = sets.given_up.insert(self.blob.uuid());
+        if !self.is_done && sets.abandoned.len() < MAX_ABANDONED {
+            let _new = sets.abandoned.insert(self.blob.uuid());
             drop(sets);
-            self.known.given_up.notify_one();
+            self.shared.abandoned.notify_one();
         }
     }
 }

@@ -21,20 +21,19 @@ pub type BlobStream = BoxStream<'static, Result<Bytes, BlobError>>;
 
 const CHUNK_BYTES: u64 = 256 * 1024;
 
-/// A file of which `left` bytes are to be read.
-struct Open {
+/// An open file with `left` bytes to read.
+struct OpenFile {
     file: File,
     id: BlobId,
     left: u64,
 }
 
-impl Open {
-    /// The next chunk.
+impl OpenFile {
     fn read(mut self) -> Result<(Bytes, Self), BlobError> {
         let wanted = self.left.min(CHUNK_BYTES);
         let mut chunk = Vec::with_capacity(usize::try_from(wanted).unwrap_or_default());
         let read = (&mut self.file).take(wanted).read_to_end(&mut chunk);
-        let read = read.map_err(|error| BlobError::of_io(&error, error.to_string()))?;
+        let read = read.map_err(|error| BlobError::from_io(&error, error.to_string()))?;
         if (read as u64) < wanted {
             return Err(BlobError::TooShort(self.id));
         }
@@ -45,23 +44,23 @@ impl Open {
 
 /// The read-ahead of the next chunk.
 enum Next {
-    Reading(JoinHandle<Result<(Bytes, Open), BlobError>>),
+    Reading(JoinHandle<Result<(Bytes, OpenFile), BlobError>>),
     End,
 }
 
-/// `range` of the file at `path`.
-pub(super) async fn of_file(path: PathBuf, id: BlobId, range: Range<u64>) -> Result<BlobStream, BlobError> {
+/// Reads `range` of the file at `path`.
+pub(super) async fn read_file(path: PathBuf, id: BlobId, range: Range<u64>) -> Result<BlobStream, BlobError> {
     file(path, id, Some(range)).await
 }
 
-/// The file at `path` from its begin to its end.
-pub(super) async fn of_whole_file(path: PathBuf, id: BlobId) -> Result<BlobStream, BlobError> {
+/// Reads the complete file at `path`.
+pub(super) async fn read_complete_file(path: PathBuf, id: BlobId) -> Result<BlobStream, BlobError> {
     file(path, id, None).await
 }
 
 async fn file(path: PathBuf, id: BlobId, range: Option<Range<u64>>) -> Result<BlobStream, BlobError> {
     let opened = spawn_blocking(move || {
-        let open = || -> io::Result<Open> {
+        let open = || -> io::Result<OpenFile> {
             let mut file = File::open(&path)?;
             let range = match range {
                 Some(range) => range,
@@ -70,11 +69,11 @@ async fn file(path: PathBuf, id: BlobId, range: Option<Range<u64>>) -> Result<Bl
             if range.start > 0 {
                 let _position = file.seek(SeekFrom::Start(range.start))?;
             }
-            Ok(Open { file, id, left: range.end.saturating_sub(range.start) })
+            Ok(OpenFile { file, id, left: range.end.saturating_sub(range.start) })
         };
         let open = open().map_err(|error| {
             let is_missing = error.kind() == io::ErrorKind::NotFound;
-            if is_missing { BlobError::NotFound(id) } else { BlobError::of_io(&error, error.to_string()) }
+            if is_missing { BlobError::NotFound(id) } else { BlobError::from_io(&error, error.to_string()) }
         })?;
         open.read()
     });
@@ -82,25 +81,25 @@ async fn file(path: PathBuf, id: BlobId, range: Option<Range<u64>>) -> Result<Bl
     if first.is_empty() {
         return Ok(stream::empty().boxed());
     }
-    let rest = stream::try_unfold(ahead(open), |next| async move {
+    let rest = stream::try_unfold(read_ahead(open), |next| async move {
         match next {
             Next::End => Ok(None),
             Next::Reading(task) => {
                 let (chunk, open) = task.await.map_err(|error| BlobError::lost(&error))??;
-                Ok(Some((chunk, ahead(open))))
+                Ok(Some((chunk, read_ahead(open))))
             }
         }
     });
     Ok(stream::once(async { Ok(first) }).chain(rest).boxed())
 }
 
-/// Begins to read the next chunk.
-fn ahead(open: Open) -> Next {
+/// Starts reading the next chunk.
+fn read_ahead(open: OpenFile) -> Next {
     if open.left == 0 { Next::End } else { Next::Reading(spawn_blocking(move || open.read())) }
 }
 
-/// `range` of the object of `id`.
-pub(super) async fn of_object(
+/// Reads `range` of the object of `id`.
+pub(super) async fn read_object(
     objects: &Arc<dyn ObjectStore>,
     id: BlobId,
     range: Range<u64>,
@@ -111,8 +110,8 @@ pub(super) async fn of_object(
     object(objects, id, Some(range)).await
 }
 
-/// The object of `id` from its begin to its end.
-pub(super) async fn of_whole_object(
+/// Reads the complete object of `id`.
+pub(super) async fn read_complete_object(
     objects: &Arc<dyn ObjectStore>,
     id: BlobId,
 ) -> Result<BlobStream, BlobError> {
@@ -126,13 +125,16 @@ async fn object(
 ) -> Result<BlobStream, BlobError> {
     let wanted = range.as_ref().map(|range| range.end - range.start);
     let options = GetOptions::new().with_range(range.map(GetRange::Bounded));
-    let found = objects.get_opts(&id.path(), options).await.map_err(|error| BlobError::of(id, &error))?;
+    let found =
+        objects.get_opts(&id.path(), options).await.map_err(|error| BlobError::for_blob(id, &error))?;
     let has = found.range.end - found.range.start;
     if wanted.is_some_and(|wanted| has < wanted) {
         return Err(BlobError::TooShort(id));
     }
     match found.payload {
-        GetResultPayload::Stream(bytes) => Ok(bytes.map_err(move |error| BlobError::of(id, &error)).boxed()),
+        GetResultPayload::Stream(bytes) => {
+            Ok(bytes.map_err(move |error| BlobError::for_blob(id, &error)).boxed())
+        }
         GetResultPayload::File(..) => {
             Err(BlobError::Failed(with_causes(&io::Error::other("a file in a bucket"))))
         }

@@ -85,7 +85,7 @@ mod tests {
     const CLIENT: Identity = Identity::SERVER;
 
     #[tokio::test(start_paused = true)]
-    async fn who_finds_no_room_waits_and_then_gives_up() {
+    async fn waits_for_memory_and_times_out() {
         let room = Room::new(8 * 1024);
         let first = room.try_take(CLIENT, 5 * 1024).unwrap();
         assert!(room.try_take(CLIENT, 5 * 1024).is_none());
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_buffer_larger_than_all_the_room_takes_all_of_it() {
+    async fn oversized_buffer_takes_the_complete_budget() {
         let room = Room::new(8 * 1024);
         let all = room.take(CLIENT, 1024 * 1024).await.unwrap();
         assert!(room.try_take(CLIENT, 1).is_none());
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn uploads_of_one_client_leave_room_for_others() {
+    fn one_client_leaves_memory_for_others() {
         let (room, other) = (Room::new(96 << 20), Identity::new(Some("other"), "authenticated", None));
         let uploads: Vec<Share> = std::iter::from_fn(|| room.try_take(CLIENT, 8 << 20)).collect();
         assert_eq!(uploads.len(), 8);

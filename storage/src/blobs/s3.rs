@@ -22,12 +22,12 @@ use crate::config::S3Config;
 
 /// Concurrent part uploads per blob.
 pub(super) const PARTS_IN_FLIGHT: usize = 3;
-/// The largest object that one request copies.
-pub(super) const LARGEST_COPY: u64 = 5 << 30;
+/// Largest object that a single request can copy.
+pub(super) const MAX_COPY_BYTES: u64 = 5 << 30;
 
 const PART_BYTES: u64 = 8 << 20;
-/// An upload has no more parts than this.
-const MOST_PARTS: u64 = 10_000;
+/// Most parts of a multipart upload.
+const MAX_PARTS: u64 = 10_000;
 
 /// Time limits for connecting, and for silence afterwards. A request as a whole has no limit, because that
 /// would limit its speed.
@@ -84,7 +84,7 @@ impl Bucket {
             retry_timeout: RETRY_LIMIT,
         };
         let client =
-            ReqwestConnector::default().connect(&options).map_err(|error| BlobError::general(&error))?;
+            ReqwestConnector::default().connect(&options).map_err(|error| BlobError::from_store(&error))?;
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(&name)
             .with_region(region)
@@ -115,50 +115,55 @@ impl Bucket {
         self.url.clone()
     }
 
-    /// Uploads of keys under `prefix` that were neither completed nor aborted: the first thousand.
-    pub(super) async fn beginnings(&self, prefix: &Path) -> Result<Vec<IncompleteUpload>, BlobError> {
-        let away = |error: &dyn std::error::Error| BlobError::Unavailable(error.to_string());
+    /// Multipart uploads of keys below `prefix` that are neither completed nor aborted; at most the first
+    /// thousand.
+    pub(super) async fn partial_uploads(&self, prefix: &Path) -> Result<Vec<IncompleteUpload>, BlobError> {
+        let unavailable = |error: &dyn std::error::Error| BlobError::Unavailable(error.to_string());
         let target = format!("{}?prefix={}&uploads=", self.url, prefix.as_ref().replace('/', "%2F"));
         let mut request = HttpRequest::new(HttpRequestBody::empty());
-        *request.uri_mut() = target.parse().map_err(|error: http::uri::InvalidUri| away(&error))?;
+        *request.uri_mut() = target.parse().map_err(|error: http::uri::InvalidUri| unavailable(&error))?;
         let credentials = self.objects.credentials().get_credential().await;
-        let credentials = credentials.map_err(|error| BlobError::general(&error))?;
+        let credentials = credentials.map_err(|error| BlobError::from_store(&error))?;
         AwsAuthorizer::new(&credentials, "s3", &self.region)
             .try_authorize(&mut request, None)
-            .map_err(|error| BlobError::general(&error))?;
+            .map_err(|error| BlobError::from_store(&error))?;
         let answer = async {
-            let answer = self.client.execute(request).await.map_err(|error| away(&error))?;
+            let answer = self.client.execute(request).await.map_err(|error| unavailable(&error))?;
             let status = answer.status();
-            let body = answer.into_body().bytes().await.map_err(|error| away(&error))?;
+            let body = answer.into_body().bytes().await.map_err(|error| unavailable(&error))?;
             Ok((status, body))
         };
-        let (status, body) = timeout(SILENCE_LIMIT, answer).await.map_err(|elapsed| away(&elapsed))??;
+        let (status, body) =
+            timeout(SILENCE_LIMIT, answer).await.map_err(|elapsed| unavailable(&elapsed))??;
         if !status.is_success() {
-            return Err(BlobError::Failed(format!("the uploads of {} cannot be listed: {status}", self.url)));
+            return Err(BlobError::Failed(format!(
+                "cannot list the multipart uploads of {}: {status}",
+                self.url
+            )));
         }
         let uploads: Uploads = quick_xml::de::from_reader(body.as_ref())
-            .map_err(|error| BlobError::Failed(format!("the list of uploads cannot be read: {error}")))?;
-        // Keys of others are left alone.
-        let ours = uploads.upload.into_iter().filter_map(|upload| {
+            .map_err(|error| BlobError::Failed(format!("invalid list of multipart uploads: {error}")))?;
+        // Ignore foreign keys.
+        let known = uploads.upload.into_iter().filter_map(|upload| {
             let (_, name) = upload.key.split_once('/')?;
             let blob = BlobId::parse(name).filter(|blob| blob.path().as_ref() == upload.key)?;
-            Some(IncompleteUpload { blob, mark: upload.upload_id, began_at: upload.initiated })
+            Some(IncompleteUpload { blob, mark: upload.upload_id, started_at: upload.initiated })
         });
-        Ok(ours.collect())
+        Ok(known.collect())
     }
 
-    pub(super) async fn remove_beginning(&self, beginning: &IncompleteUpload) -> Result<(), BlobError> {
-        let IncompleteUpload { blob, mark, .. } = beginning;
+    pub(super) async fn remove_partial(&self, partial: &IncompleteUpload) -> Result<(), BlobError> {
+        let IncompleteUpload { blob, mark, .. } = partial;
         match self.objects.abort_multipart(&blob.path(), mark).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(BlobError::general(&error)),
+            Err(error) => Err(BlobError::from_store(&error)),
         }
     }
 
     /// Lists an empty folder, which checks bucket, credentials and the list permission.
     pub(super) async fn check(&self) -> Result<(), BlobError> {
         let listed = self.objects.list(Some(&Path::from("check"))).try_next().await;
-        let _none = listed.map_err(|error| BlobError::general(&error))?;
+        let _none = listed.map_err(|error| BlobError::from_store(&error))?;
         Ok(())
     }
 }
@@ -167,7 +172,7 @@ impl Bucket {
 fn endpoint(config: &S3Config, bucket: &str) -> Result<String, BlobError> {
     let own = config.endpoint.as_ref().map(|endpoint| endpoint.as_str().to_owned());
     let address = own.unwrap_or_else(|| format!("https://s3.{}.amazonaws.com", config.region));
-    let wrong = || BlobError::Failed(format!("{address} is no address of an S3-compatible store"));
+    let wrong = || BlobError::Failed(format!("invalid URL of an S3-compatible store: {address}"));
     let mut url = Url::parse(&address).map_err(|_invalid| wrong())?;
     if !config.force_path_style {
         let host = format!("{bucket}.{}", url.host_str().ok_or_else(wrong)?);
@@ -181,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bucket_is_in_the_path_or_in_the_host_name() {
+    fn bucket_is_in_path_or_host_name() {
         let at = |endpoint: Option<&str>, force_path_style| {
             let endpoint = endpoint.map(|endpoint| endpoint.parse().unwrap());
             let config =

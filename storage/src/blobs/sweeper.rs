@@ -38,8 +38,8 @@ pub struct Swept {
     pub intents: u64,
     /// Expired resumable uploads.
     pub uploads: u64,
-    /// Beginnings of blobs that were removed.
-    pub beginnings: u64,
+    /// Removed partial blobs.
+    pub partial_uploads: u64,
 }
 
 /// A partial blob: a file not renamed yet, or an S3 upload not completed.
@@ -48,7 +48,7 @@ pub(super) struct IncompleteUpload {
     pub(super) blob: BlobId,
     /// Suffix of the file, or id of the S3 upload.
     pub(super) mark: String,
-    pub(super) began_at: Timestamp,
+    pub(super) started_at: Timestamp,
 }
 
 /// Sweeps immediately and then every hour until `shutdown`.
@@ -57,13 +57,13 @@ pub(crate) async fn run(pool: ServicePool, store: BlobStore, clock: Clock, shutd
         let pause = match sweep(&pool, &store, &clock, ABANDONED_AFTER).await {
             Ok(swept) => {
                 if swept != Swept::default() {
-                    let Swept { intents, uploads, beginnings } = swept;
-                    tracing::info!(intents, uploads, beginnings, "what broken uploads left was swept up");
+                    let Swept { intents, uploads, partial_uploads } = swept;
+                    tracing::info!(intents, uploads, partial_uploads, "cleaned up after failed uploads");
                 }
                 INTERVAL
             }
             Err(error) => {
-                tracing::info!(%error, "what broken uploads left was not swept up; trying again in a minute");
+                tracing::info!(%error, "could not clean up after failed uploads; retrying in a minute");
                 RETRY
             }
         };
@@ -96,23 +96,23 @@ insert into storage.blob_garbage (blob, kind) select blob, 'intent' from gone on
     let tx = pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
     let uploads = tx.execute(EXPIRE, &[]).await;
     let uploads = tx.finish(uploads).await?;
-    let mut swept = Swept { intents, uploads, beginnings: 0 };
+    let mut swept = Swept { intents, uploads, partial_uploads: 0 };
 
     let since = SignedDuration::try_from(age).ok().and_then(|age| clock.now().checked_sub(age).ok());
     let since = since.unwrap_or(Timestamp::MIN);
-    let mut beginnings = store.beginnings().await?;
-    beginnings.retain(|beginning| beginning.began_at <= since);
-    if beginnings.is_empty() {
+    let mut partial_uploads = store.partial_uploads().await?;
+    partial_uploads.retain(|partial| partial.started_at <= since);
+    if partial_uploads.is_empty() {
         return Ok(swept);
     }
-    let blobs: Vec<Uuid> = beginnings.iter().map(|beginning| beginning.blob.uuid()).collect();
+    let blobs: Vec<Uuid> = partial_uploads.iter().map(|partial| partial.blob.uuid()).collect();
     let tx = pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
     let kept = tx.query(KEPT, &[&blobs]).await;
     let kept: Vec<Uuid> = tx.finish(kept).await?.iter().filter_map(|row| row.try_get(0).ok()).collect();
-    for beginning in beginnings {
-        if !kept.contains(&beginning.blob.uuid()) {
-            store.remove_beginning(&beginning).await?;
-            swept.beginnings += 1;
+    for partial in partial_uploads {
+        if !kept.contains(&partial.blob.uuid()) {
+            store.remove_partial(&partial).await?;
+            swept.partial_uploads += 1;
         }
     }
     Ok(swept)

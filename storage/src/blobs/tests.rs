@@ -64,7 +64,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn what_was_written_is_read_whatever_its_size_and_frames() {
+async fn reads_back_blobs_of_any_size_and_framing() {
     let dir = TempDir::new().unwrap();
     let store = store_in(dir.path(), 64 << 20).await;
     for length in [0, 1, 65_535, 65_536, 65_537, MEBIBYTE - 1, MEBIBYTE, MEBIBYTE + 1, 3 * MEBIBYTE + 17] {
@@ -79,7 +79,7 @@ async fn what_was_written_is_read_whatever_its_size_and_frames() {
 }
 
 #[tokio::test]
-async fn without_room_for_large_buffers_small_ones_do() {
+async fn small_buffers_suffice_without_memory() {
     let dir = TempDir::new().unwrap();
     let store = store_in(dir.path(), 1).await;
     let body = body(3 * MEBIBYTE + 17);
@@ -89,7 +89,7 @@ async fn without_room_for_large_buffers_small_ones_do() {
 }
 
 #[tokio::test]
-async fn a_range_is_read_across_chunks() {
+async fn reads_ranges_across_chunks() {
     let dir = TempDir::new().unwrap();
     let store = store_in(dir.path(), 64 << 20).await;
     let body = body(MEBIBYTE);
@@ -101,7 +101,7 @@ async fn a_range_is_read_across_chunks() {
 }
 
 #[tokio::test]
-async fn a_missing_blob_and_a_short_one_are_told_apart() {
+async fn distinguishes_missing_and_short_blobs() {
     let dir = TempDir::new().unwrap();
     let store = store_in(dir.path(), 64 << 20).await;
     let missing = BlobId::random();
@@ -143,7 +143,7 @@ fn store_path(dir: &Path, id: BlobId) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_writer_that_is_given_up_leaves_nothing() {
+async fn abandoned_writer_leaves_no_files() {
     let dir = TempDir::new().unwrap();
     let store = store_in(dir.path(), 64 << 20).await;
     for is_dropped in [true, false] {
@@ -164,7 +164,7 @@ async fn a_writer_that_is_given_up_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn files_are_this_users_alone_and_a_check_leaves_none() {
+async fn files_are_private_and_check_leaves_none() {
     let dir = TempDir::new().unwrap();
     let nested = dir.path().join("a/b");
     let store = store_in(&nested, 64 << 20).await;
@@ -186,7 +186,7 @@ impl Drop for Mounted {
 
 /// Requires root and the permission to mount, which containers may lack.
 #[tokio::test]
-async fn a_full_disk_is_told_and_nothing_is_left_on_it() {
+async fn full_disk_is_reported_and_leaves_no_files() {
     let disk = TempDir::new().unwrap();
     let mut mount = Command::new("mount");
     mount.args(["-t", "tmpfs", "-o", "size=4M", "tmpfs"]).arg(disk.path());

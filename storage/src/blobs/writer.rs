@@ -44,8 +44,8 @@ pub struct BlobWriter {
     /// Started with the second chunk.
     upload: Option<Box<dyn MultipartUpload>>,
     in_flight: JoinSet<Result<(), object_store::Error>>,
-    /// An earlier call failed or was dropped: bytes are missing.
-    is_broken: bool,
+    /// An earlier call failed or was cancelled, so bytes are missing.
+    has_failed: bool,
 }
 
 /// Result of writing a blob.
@@ -66,8 +66,8 @@ enum Hash {
 }
 
 impl Hash {
-    /// Waits for the bytes that were given before.
-    async fn settled(self) -> Result<Option<Md5>, BlobError> {
+    /// Waits until all bytes added so far are hashed.
+    async fn wait(self) -> Result<Option<Md5>, BlobError> {
         match self {
             Self::Unwanted => Ok(None),
             Self::Idle(hash) => Ok(Some(hash)),
@@ -85,7 +85,7 @@ impl Hash {
                 Self::Idle(hash)
             }
             before @ (Self::Idle(_) | Self::Running(_)) => Self::Running(tracker.spawn(async move {
-                let Some(mut hash) = before.settled().await? else { return Ok(None) };
+                let Some(mut hash) = before.wait().await? else { return Ok(None) };
                 let hashed = spawn_blocking(move || {
                     hash.update(&bytes);
                     hash
@@ -120,7 +120,7 @@ impl BlobWriter {
             to_hash,
             upload: None,
             in_flight: JoinSet::new(),
-            is_broken: false,
+            has_failed: false,
         }
     }
 
@@ -153,7 +153,7 @@ impl BlobWriter {
     /// # Errors
     /// The store failed, or no memory became available in time. The blob cannot be finished afterwards.
     pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), BlobError> {
-        self.enter()?;
+        self.start_call()?;
         while !bytes.is_empty() {
             if self.buffer.len() >= self.target {
                 self.grow_or_send().await?;
@@ -162,7 +162,7 @@ impl BlobWriter {
             self.size += taken.len() as u64;
             self.buffer.extend_from_slice(&taken);
         }
-        self.is_broken = false;
+        self.has_failed = false;
         Ok(())
     }
 
@@ -171,29 +171,29 @@ impl BlobWriter {
     /// # Errors
     /// The store failed, now or in an earlier write.
     pub async fn finish(mut self) -> Result<Written, BlobError> {
-        self.enter()?;
+        self.start_call()?;
         if self.upload.is_some() {
             if !self.buffer.is_empty() {
                 self.send().await?;
             }
             while !self.in_flight.is_empty() {
-                self.settle_one().await?;
+                self.join_one().await?;
             }
-            let Some(upload) = self.upload.as_mut() else { return Err(self.broken()) };
+            let Some(upload) = self.upload.as_mut() else { return Err(self.earlier_failure()) };
             let completed = upload.complete().await;
-            let _result = completed.map_err(|error| BlobError::general(&error))?;
+            let _result = completed.map_err(|error| BlobError::from_store(&error))?;
             self.upload = None;
         } else {
-            let whole = std::mem::take(&mut self.buffer).freeze();
+            let all_bytes = std::mem::take(&mut self.buffer).freeze();
             let hash = std::mem::replace(&mut self.hash, Hash::Unwanted);
             let tracker = &self.store.shared.tracker;
-            self.hash = hash.add(whole.clone(), std::mem::take(&mut self.shares), tracker);
+            self.hash = hash.add(all_bytes.clone(), std::mem::take(&mut self.shares), tracker);
             let path = self.id.path();
-            let stored = self.store.shared.objects.put(&path, whole.into()).await;
-            let _result = stored.map_err(|error| BlobError::general(&error))?;
+            let stored = self.store.shared.objects.put(&path, all_bytes.into()).await;
+            let _result = stored.map_err(|error| BlobError::from_store(&error))?;
         }
         let hash = std::mem::replace(&mut self.hash, Hash::Unwanted);
-        let hash = hash.settled().await?.unwrap_or_default();
+        let hash = hash.wait().await?.unwrap_or_default();
         Ok(Written { size: self.size, md5: hash.finalize().into() })
     }
 
@@ -201,14 +201,14 @@ impl BlobWriter {
     pub async fn abort(mut self) {
         let Some(mut upload) = self.upload.take() else { return };
         self.in_flight.shutdown().await;
-        give_up(self.id, &mut upload).await;
+        abort_upload(self.id, &mut upload).await;
     }
 
-    fn enter(&mut self) -> Result<(), BlobError> {
-        if std::mem::replace(&mut self.is_broken, true) { Err(self.broken()) } else { Ok(()) }
+    fn start_call(&mut self) -> Result<(), BlobError> {
+        if std::mem::replace(&mut self.has_failed, true) { Err(self.earlier_failure()) } else { Ok(()) }
     }
 
-    fn broken(&self) -> BlobError {
+    fn earlier_failure(&self) -> BlobError {
         BlobError::Failed(format!("an earlier write of blob {} failed", self.id))
     }
 
@@ -244,12 +244,13 @@ impl BlobWriter {
         let chunk = std::mem::take(&mut self.buffer).freeze();
         let shares = Arc::new(std::mem::take(&mut self.shares));
         self.target = FREE_BYTES;
-        let place = Arc::clone(&self.to_hash).acquire_owned().await.map_err(|_closed| self.broken())?;
+        let permit =
+            Arc::clone(&self.to_hash).acquire_owned().await.map_err(|_closed| self.earlier_failure())?;
         let hash = std::mem::replace(&mut self.hash, Hash::Unwanted);
-        let held = (place, Arc::clone(&shares));
+        let held = (permit, Arc::clone(&shares));
         self.hash = hash.add(chunk.clone(), held, &self.store.shared.tracker);
         while self.in_flight.len() >= self.store.chunks_in_flight() {
-            self.settle_one().await?;
+            self.join_one().await?;
         }
         let upload = match &mut self.upload {
             Some(upload) => upload,
@@ -264,10 +265,10 @@ impl BlobWriter {
         Ok(())
     }
 
-    async fn settle_one(&mut self) -> Result<(), BlobError> {
+    async fn join_one(&mut self) -> Result<(), BlobError> {
         match self.in_flight.join_next().await {
             None | Some(Ok(Ok(()))) => Ok(()),
-            Some(Ok(Err(error))) => Err(BlobError::general(&error)),
+            Some(Ok(Err(error))) => Err(BlobError::from_store(&error)),
             Some(Err(error)) => Err(BlobError::lost(&error)),
         }
     }
@@ -278,16 +279,16 @@ impl BlobStore {
     async fn begin(&self, id: BlobId) -> Result<Box<dyn MultipartUpload>, BlobError> {
         let objects = Arc::clone(&self.shared.objects);
         let path = id.path();
-        let begun = if self.is_folder() {
-            // The file is opened where the future is polled.
+        let upload = if self.is_folder() {
+            // The future opens the file when polled.
             let runtime = Handle::current();
-            let begun =
+            let upload =
                 spawn_blocking(move || runtime.block_on(async { objects.put_multipart(&path).await }));
-            begun.await.map_err(|error| BlobError::lost(&error))?
+            upload.await.map_err(|error| BlobError::lost(&error))?
         } else {
             objects.put_multipart(&path).await
         };
-        begun.map_err(|error| BlobError::general(&error))
+        upload.map_err(|error| BlobError::from_store(&error))
     }
 }
 
@@ -297,18 +298,20 @@ impl Drop for BlobWriter {
         self.in_flight.abort_all();
         let Ok(runtime) = Handle::try_current() else { return };
         let id = self.id;
-        let tell = async move { give_up(id, &mut upload).await };
-        let _task = self.store.shared.tracker.spawn_on(tell, &runtime);
+        let abort = async move { abort_upload(id, &mut upload).await };
+        let _task = self.store.shared.tracker.spawn_on(abort, &runtime);
     }
 }
 
-/// Tells the store that nothing more comes.
-async fn give_up(id: BlobId, upload: &mut Box<dyn MultipartUpload>) {
+/// Aborts the upload in the store.
+async fn abort_upload(id: BlobId, upload: &mut Box<dyn MultipartUpload>) {
     match timeout(ABORT_LIMIT, upload.abort()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            tracing::info!(blob = %id, %error, "what was written of a blob is left to the sweeper")
+            tracing::info!(blob = %id, %error, "could not abort the upload; the sweeper will delete the partial blob")
         }
-        Err(_elapsed) => tracing::info!(blob = %id, "what was written of a blob is left to the sweeper"),
+        Err(_elapsed) => {
+            tracing::info!(blob = %id, "could not abort the upload; the sweeper will delete the partial blob")
+        }
     }
 }

@@ -17,9 +17,9 @@ use crate::database::{RequestSettings, deadline};
 use crate::error::StorageError;
 use crate::operation::Operation;
 
-/// Most objects of a bucket that is emptied.
-const MOST_OBJECTS: i64 = 200_000;
-/// Objects of one transaction.
+/// Most objects in a bucket that can be emptied.
+const MAX_OBJECTS: i64 = 200_000;
+/// Rows per transaction.
 const SLICE: usize = 5_000;
 /// Time limit of one slice.
 const SLICE_TIME: Duration = Duration::from_secs(60);
@@ -45,12 +45,12 @@ pub(super) async fn empty(
     bucket: &str,
     caller: Caller,
 ) -> Result<Response, StorageError> {
-    let request = RequestSettings::of(parts);
+    let request = RequestSettings::from_parts(parts);
     let mut batch = storage.database.batch(&request, Operation::BUCKET_EMPTY, &caller);
-    let examined = batch.query(EXAMINE, [bucket.into(), (MOST_OBJECTS + 1).to_string().into()]);
+    let examined = batch.query(EXAMINE, [bucket.into(), (MAX_OBJECTS + 1).to_string().into()]);
     let rows = batch.read(deadline(parts)).await?;
     let found = rows.first(examined).ok_or_else(StorageError::no_such_bucket)?;
-    if found.number(1).unwrap_or_default() > MOST_OBJECTS {
+    if found.number(1).unwrap_or_default() > MAX_OBJECTS {
         return Err(StorageError::bucket_too_full());
     }
     let before = found.text(0).unwrap_or_default().to_owned();

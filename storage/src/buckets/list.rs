@@ -11,7 +11,7 @@ use crate::error::StorageError;
 use crate::json_body::Query;
 use crate::operation::Operation;
 
-use super::row::{SHOWN, Shown};
+use super::row::{BucketJson, COLUMNS};
 
 /// Lists the buckets visible to the caller.
 pub(super) async fn list(storage: &Storage, parts: &Parts) -> Result<Response, StorageError> {
@@ -29,34 +29,35 @@ pub(super) async fn list(storage: &Storage, parts: &Parts) -> Result<Response, S
     }
     let collation = if matches!(column, "id" | "name") { r#" collate "C""# } else { "" };
     let text = format!(
-        "select {SHOWN} from storage.buckets \
+        "select {COLUMNS} from storage.buckets \
          where position(lower($1) in lower(name)) > 0 \
          order by {column}{collation} {order}, id collate \"C\" {order} limit $2 offset $3"
     );
-    let request = RequestSettings::of(parts);
+    let request = RequestSettings::from_parts(parts);
     let mut batch = storage.database.batch(&request, Operation::BUCKET_LIST, &caller);
     let limit = limit.map_or_else(Param::null, Param::from_display);
     let found = batch.query(text, [search.into(), limit, Param::from_display(offset)]);
     let rows = batch.read(deadline(parts)).await?;
-    let has_type = knows_type(&parts.headers);
-    let shown: Vec<Shown<'_>> = rows.all(found).iter().map(|row| Shown::of_row(row, has_type)).collect();
+    let has_type = accepts_type(&parts.headers);
+    let shown: Vec<BucketJson<'_>> =
+        rows.all(found).iter().map(|row| BucketJson::from_row(row, has_type)).collect();
     Ok(axum::Json(shown).into_response())
 }
 
-/// Old Python clients fail on members that they do not know.
-fn knows_type(headers: &HeaderMap) -> bool {
+/// Old Python clients fail on unknown members.
+fn accepts_type(headers: &HeaderMap) -> bool {
     let is_before = |header: Option<&http::HeaderValue>, client: &str, version: [u32; 3]| {
         header
             .and_then(|value| value.to_str().ok())
-            .and_then(|text| version_of(text, client))
+            .and_then(|text| client_version(text, client))
             .is_some_and(|found| found < version)
     };
     !is_before(headers.get("x-client-info"), "supabase-py", [2, 18, 0])
         && !is_before(headers.get(USER_AGENT), "storage3", [0, 12, 1])
 }
 
-/// The version in `client/1.2.3`.
-fn version_of(text: &str, client: &str) -> Option<[u32; 3]> {
+/// Version in `client/1.2.3`.
+fn client_version(text: &str, client: &str) -> Option<[u32; 3]> {
     let (_, rest) = text.split_once(client)?;
     let mut numbers = rest.strip_prefix('/')?.split(|c: char| !c.is_ascii_digit());
     let mut next = || numbers.next()?.parse().ok();
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_python_clients_are_told_apart() {
+    fn detects_old_python_clients() {
         for (name, value, knows) in [
             ("x-client-info", "supabase-py/2.17.3", false),
             ("x-client-info", "supabase-py/2.18.0", true),
@@ -81,7 +82,7 @@ mod tests {
             ("user-agent", "python storage3/0.12.1", true),
         ] {
             let headers = HeaderMap::from_iter([(name.parse().unwrap(), HeaderValue::from_static(value))]);
-            assert_eq!(knows_type(&headers), knows, "{value}");
+            assert_eq!(accepts_type(&headers), knows, "{value}");
         }
     }
 }

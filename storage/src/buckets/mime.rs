@@ -52,22 +52,22 @@ pub(crate) fn check(allowed: Option<&[String]>, declared: &str) -> Result<(), St
         return Ok(());
     }
     let refused = || StorageError::invalid_mime_type(declared);
-    let whole = normal(declared);
-    let essence = whole.split(';').next().unwrap_or_default();
+    let full_type = normalized(declared);
+    let essence = full_type.split(';').next().unwrap_or_default();
     let (kind, _) = essence.split_once('/').ok_or_else(refused)?;
     let matches = |entry: &String| {
-        let entry = normal(entry);
+        let entry = normalized(entry);
         match entry.as_str() {
             "*" | "*/*" => true,
-            with_parameters if with_parameters.contains(';') => entry == whole,
+            with_parameters if with_parameters.contains(';') => entry == full_type,
             entry => entry == essence || entry.strip_suffix("/*") == Some(kind),
         }
     };
     if allowed.iter().any(matches) { Ok(()) } else { Err(refused()) }
 }
 
-/// In lower case, without blanks.
-fn normal(mime: &str) -> String {
+/// Lower case, without white space.
+fn normalized(mime: &str) -> String {
     mime.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_ascii_lowercase()).collect()
 }
 
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_hold_types_and_wildcards() {
+    fn list_accepts_types_and_wildcards() {
         let list = |entry: &str| check_list(vec![entry.to_owned()]);
         let longest = format!("{}/*", "a".repeat(MAX_ENTRY - 2));
         for entry in [
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declared_type_must_be_listed() {
+    fn declared_type_must_match_the_list() {
         let allows = |entry: &str, declared: &str| check(Some(&[entry.to_owned()]), declared).is_ok();
         for (entry, declared) in [
             ("image/png", "image/png"),

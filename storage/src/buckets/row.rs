@@ -26,15 +26,15 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// Adds the look-up to a batch, which must run as `service_role` there.
-    pub(crate) fn look_up_in(batch: &mut Batch, id: &str) -> Step {
-        const LOOK_UP: &str = "select id, public, file_size_limit, to_json(allowed_mime_types) \
+    /// Adds the query to a batch that runs as `service_role` at that point.
+    pub(crate) fn query_in(batch: &mut Batch, id: &str) -> Step {
+        const QUERY: &str = "select id, public, file_size_limit, to_json(allowed_mime_types) \
                                from storage.buckets where id = $1";
-        batch.query(LOOK_UP, [id.into()])
+        batch.query(QUERY, [id.into()])
     }
 
-    /// The bucket of a row that the look-up found.
-    pub(crate) fn of_row(row: &Row) -> Self {
+    /// From a row of [`Self::query_in`].
+    pub(crate) fn from_row(row: &Row) -> Self {
         Self {
             id: row.text(0).unwrap_or_default().to_owned(),
             is_public: row.text(1) == Some("t"),
@@ -43,11 +43,11 @@ impl Bucket {
         }
     }
 
-    /// Looks a bucket up in a transaction of its own.
+    /// Reads a bucket in a separate transaction.
     ///
     /// # Errors
-    /// There is none of that id.
-    pub(crate) async fn look_up(
+    /// `NoSuchBucket`.
+    pub(crate) async fn find(
         storage: &Storage,
         request: &RequestSettings,
         operation: Operation,
@@ -55,20 +55,20 @@ impl Bucket {
         deadline: Deadline,
     ) -> Result<Self, StorageError> {
         let mut batch = storage.database.batch(request, operation, &Caller::service());
-        let found = Self::look_up_in(&mut batch, id);
+        let found = Self::query_in(&mut batch, id);
         let rows = batch.read(deadline).await?;
-        rows.first(found).map(Self::of_row).ok_or_else(StorageError::no_such_bucket)
+        rows.first(found).map(Self::from_row).ok_or_else(StorageError::no_such_bucket)
     }
 }
 
-/// The columns of [`Shown`].
-pub(super) const SHOWN: &str = "id, name, owner, public, file_size_limit, to_json(allowed_mime_types), \
+/// Columns of [`BucketJson`].
+pub(super) const COLUMNS: &str = "id, name, owner, public, file_size_limit, to_json(allowed_mime_types), \
      to_char(created_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), \
      to_char(updated_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), type";
 
 /// A bucket as the API returns it. A null owner becomes `""`.
 #[derive(Debug, Serialize)]
-pub(super) struct Shown<'a> {
+pub(super) struct BucketJson<'a> {
     id: &'a str,
     name: &'a str,
     owner: &'a str,
@@ -81,9 +81,9 @@ pub(super) struct Shown<'a> {
     kind: Option<&'a str>,
 }
 
-impl<'a> Shown<'a> {
-    /// Of a row of [`SHOWN`]; only lists have the type.
-    pub(super) fn of_row(row: &'a Row, has_type: bool) -> Self {
+impl<'a> BucketJson<'a> {
+    /// From a row of [`COLUMNS`]; only lists include the type.
+    pub(super) fn from_row(row: &'a Row, has_type: bool) -> Self {
         Self {
             id: row.text(0).unwrap_or_default(),
             name: row.text(1).unwrap_or_default(),

@@ -6,11 +6,11 @@ use crate::json_body::{Fields, as_integer, as_string};
 const MEMBER: &str = "file_size_limit";
 const PATTERN: &str = r"^[0-9]+(\.[0-9]+)?(gb|mb|kb|b)$";
 
-/// The member `file_size_limit`, in bytes. `None`: it is missing; `Some(None)`: it is null, which clears the limit.
+/// The member `file_size_limit` in bytes. `None` if missing; `Some(None)` if null, which removes the limit.
 ///
 /// # Errors
-/// It is no size; it is larger than `most`, what the server takes.
-pub(super) fn read(fields: &Fields<'_>, most: u64) -> Result<Option<Option<u64>>, StorageError> {
+/// The value is not a size, or exceeds `max`, the server's limit.
+pub(super) fn read(fields: &Fields<'_>, max: u64) -> Result<Option<Option<u64>>, StorageError> {
     let Some(value) = fields.value(MEMBER) else { return Ok(None) };
     if value.is_null() || value.as_str() == Some("") {
         return Ok(Some(None));
@@ -34,7 +34,7 @@ pub(super) fn read(fields: &Fields<'_>, most: u64) -> Result<Option<Option<u64>>
             bytes
         }
     };
-    if bytes > most { Err(StorageError::entity_too_large()) } else { Ok(Some(Some(bytes))) }
+    if bytes > max { Err(StorageError::entity_too_large()) } else { Ok(Some(Some(bytes))) }
 }
 
 /// Parses sizes like `1.5MB`: units are powers of 1000, rounded to three significant digits.
@@ -45,7 +45,7 @@ fn with_unit(text: &str) -> Option<u64> {
         units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))?;
     let is_digits = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let is_number = match number.split_once('.') {
-        Some((whole, fraction)) => is_digits(whole) && is_digits(fraction),
+        Some((integer, fraction)) => is_digits(integer) && is_digits(fraction),
         None => is_digits(number),
     };
     if !is_number {
@@ -69,9 +69,9 @@ fn with_unit(text: &str) -> Option<u64> {
     Some(bytes as u64)
 }
 
-/// The most bytes that an object may have: the least of the server's limit, the bucket's, and that of the way it comes.
-pub(crate) fn effective(server: u64, bucket: Option<u64>, way: Option<u64>) -> u64 {
-    server.min(bucket.unwrap_or(u64::MAX)).min(way.unwrap_or(u64::MAX))
+/// Maximum size of an object: the minimum of the limits of server, bucket and protocol.
+pub(crate) fn effective(server: u64, bucket: Option<u64>, protocol: Option<u64>) -> u64 {
+    server.min(bucket.unwrap_or(u64::MAX)).min(protocol.unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -83,17 +83,17 @@ mod tests {
     use super::*;
     use crate::json_body::{EmptyBody, JsonBody};
 
-    const MOST: u64 = 50_000_000_000;
+    const MAX: u64 = 50_000_000_000;
 
     fn limit(value: &Value) -> Result<Option<Option<u64>>, String> {
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
         let body = json!({ MEMBER: value }).to_string();
         let body = JsonBody::parse(&headers, body.as_bytes(), EmptyBody::Refused).unwrap();
-        read(&body.fields().unwrap(), MOST).map_err(|error| error.message().to_owned())
+        read(&body.fields().unwrap(), MAX).map_err(|error| error.message().to_owned())
     }
 
     #[test]
-    fn sizes_are_numbers_or_have_a_unit() {
+    fn parses_numbers_and_units() {
         for (value, bytes) in [
             (json!(0), 0),
             (json!(1000), 1000),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn rejects_invalid_sizes() {
         let pattern = format!("must match pattern \"{PATTERN}\"");
         for (value, first, second) in [
             (json!("abc"), "must be integer", pattern.as_str()),
@@ -144,16 +144,16 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_over_the_servers_is_too_large() {
-        assert_eq!(limit(&json!(MOST)), Ok(Some(Some(MOST))));
+    fn rejects_limits_above_the_servers() {
+        assert_eq!(limit(&json!(MAX)), Ok(Some(Some(MAX))));
         let nines = "9".repeat(400) + "GB";
-        for value in [json!(MOST + 1), json!("51GB"), json!(1e300), json!(nines)] {
+        for value in [json!(MAX + 1), json!("51GB"), json!(1e300), json!(nines)] {
             assert_eq!(limit(&value), Err("The object exceeded the maximum allowed size".to_owned()));
         }
     }
 
     #[test]
-    fn the_least_limit_counts() {
+    fn effective_limit_is_the_minimum() {
         assert_eq!(effective(10, None, None), 10);
         assert_eq!(effective(10, Some(20), Some(5)), 5);
         assert_eq!(effective(10, Some(0), None), 0);

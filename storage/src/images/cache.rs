@@ -25,9 +25,10 @@ use basalt_images::Output;
 
 /// Maximum size of the cache.
 const LIMIT_BYTES: u64 = 1024 * 1024 * 1024;
-/// Files up to this size are read at once; larger ones as the client takes them.
-const WHOLE_BYTES: u64 = 256 * 1024;
-/// Goes into every name: another number makes all kept variants unused. Raise it when the same request gives other bytes.
+/// Files up to this size are read into memory; larger ones are streamed.
+const MAX_BUFFERED_BYTES: u64 = 256 * 1024;
+/// Part of every name. Increase it to invalidate all cached variants, when the same request produces
+/// different bytes.
 const REVISION: &str = "2";
 
 /// Name of a variant: source and transformation.
@@ -62,7 +63,7 @@ fn hash(parts: &[&str]) -> [u8; 16] {
 
 /// A cached variant.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedVariant {
     pub(crate) format: Output,
     pub(crate) size: u64,
     pub(crate) content: Content,
@@ -108,23 +109,23 @@ impl Cache {
         Self { dir, limit, bytes: metrics::cache_bytes(limit), index: OnceCell::new() }
     }
 
-    /// The variant, if it is kept.
-    pub(super) async fn get(&self, key: &Key) -> Option<Kept> {
+    /// The variant, if cached.
+    pub(super) async fn get(&self, key: &Key) -> Option<CachedVariant> {
         let entry = self.index().await.entries.get(key).copied();
         let kept = match entry {
             Some(entry) => self.open(key, entry).await,
             None => None,
         };
         if kept.is_none() && entry.is_some() {
-            self.forget(&mut *self.index().await, key);
+            self.remove_entry(&mut *self.index().await, key);
         }
-        metrics::looked_up(kept.is_some());
+        metrics::count_lookup(kept.is_some());
         kept
     }
 
-    async fn open(&self, key: &Key, Entry { format, size }: Entry) -> Option<Kept> {
+    async fn open(&self, key: &Key, Entry { format, size }: Entry) -> Option<CachedVariant> {
         let path = self.path(key, format);
-        let content = if size <= WHOLE_BYTES {
+        let content = if size <= MAX_BUFFERED_BYTES {
             let bytes = tokio::fs::read(path).await.ok()?;
             if saturating::<u64>(bytes.len()) != size {
                 return None;
@@ -137,7 +138,7 @@ impl Cache {
             }
             Content::File(file)
         };
-        Some(Kept { format, size, content })
+        Some(CachedVariant { format, size, content })
     }
 
     /// Adds a variant. Blocking. [`Cache::get`] must have been called before.
@@ -146,7 +147,7 @@ impl Cache {
         // One that would push out most others is made anew.
         let (true, Some(index)) = (size <= self.limit / 8, self.index.get()) else { return };
         if let Err(error) = self.write(key, variant) {
-            tracing::warn!(%error, dir = %self.dir.display(), "cannot keep the variant of an image");
+            tracing::warn!(%error, dir = %self.dir.display(), "could not cache an image variant");
             return;
         }
         let entry = Entry { format: variant.format, size };
@@ -199,7 +200,7 @@ impl Cache {
             if let Some(index) = self.index.get()
                 && let Some((variant, _)) = file.file_name().to_str().and_then(parse)
             {
-                self.forget(&mut lock(index), &Key { source, variant });
+                self.remove_entry(&mut lock(index), &Key { source, variant });
             }
         }
     }
@@ -215,11 +216,11 @@ impl Cache {
         if let Err(error) = fs::remove_dir_all(&self.dir)
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, dir = %self.dir.display(), "cannot empty the cache of images");
+            tracing::warn!(%error, dir = %self.dir.display(), "could not empty the image cache");
         }
     }
 
-    fn forget(&self, index: &mut Index, key: &Key) {
+    fn remove_entry(&self, index: &mut Index, key: &Key) {
         if let Some(entry) = index.entries.pop(key) {
             index.bytes -= entry.size;
             self.bytes.set(metrics::count(index.bytes));
@@ -289,7 +290,7 @@ fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::warn!(%error, path = %path.display(), "cannot remove the variant of an image");
+        tracing::warn!(%error, path = %path.display(), "could not remove an image variant");
     }
 }
 
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_unused_longest_goes_first() {
+    async fn evicts_the_least_recently_used() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::with_limit(dir.path().into(), 1000);
         let keys: Vec<Key> = (0..5).map(|_| Key::new(BlobId::random(), "")).collect();
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_vanished_or_was_cut_is_a_miss() {
+    async fn missing_or_truncated_file_is_a_miss() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::new(dir.path().into());
         for size in [10, 1_000_000] {
@@ -381,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_purge_drops_one_version_or_all() {
+    async fn purges_one_version_or_all() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::new(dir.path().join("render"));
         let (a, b) = (BlobId::random(), BlobId::random());

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_source_is_attempted_once_at_a_time() {
+    async fn allows_one_attempt_per_source() {
         let attempts = Attempts::new();
         let (one, other) = (BlobId::random(), BlobId::random());
         let Turn::Attempt(first) = attempts.begin(one) else { panic!("no attempt is running") };

@@ -17,14 +17,14 @@ impl Plan {
     /// Plans for an image of this displayed size, after applying its orientation.
     pub(super) fn new((width, height): (u32, u32), wanted: &Parameters) -> Self {
         let (w, h) = (f64::from(width), f64::from(height));
-        let whole = Area { left: 0.0, top: 0.0, width: w, height: h };
+        let full = Area { left: 0.0, top: 0.0, width: w, height: h };
         let ratios = (
             wanted.width.map(|wanted| f64::from(wanted) / w),
             wanted.height.map(|wanted| f64::from(wanted) / h),
         );
         let scaled = |scale: f64| {
             let scale = scale.min(1.0);
-            Self { part: whole, width: pixels(w * scale), height: pixels(h * scale) }
+            Self { part: full, width: pixels(w * scale), height: pixels(h * scale) }
         };
         let (across, down) = match ratios {
             (None, None) => return scaled(1.0),
@@ -35,7 +35,7 @@ impl Plan {
         match wanted.resize.unwrap_or(Resize::Cover) {
             Resize::Contain => scaled(across.min(down)),
             Resize::Fill => {
-                Self { part: whole, width: pixels(w * across.min(1.0)), height: pixels(h * down.min(1.0)) }
+                Self { part: full, width: pixels(w * across.min(1.0)), height: pixels(h * down.min(1.0)) }
             }
             Resize::Cover => {
                 let scale = across.max(down).min(1.0);
@@ -57,13 +57,13 @@ impl Plan {
         }
     }
 
-    /// The same for the image as it is stored, so that only the small result has to be turned.
-    pub(super) fn before(self, orientation: Orientation, (width, height): (u32, u32)) -> Self {
+    /// The same plan in coordinates of the stored image, so that only the small result has to be rotated.
+    pub(super) fn in_stored_coordinates(self, orientation: Orientation, (width, height): (u32, u32)) -> Self {
         let Area { left, top, width: w, height: h } = self.part;
         // Distances to the opposite edges, for rotated or mirrored images.
         let (right, bottom) = (f64::from(width) - left - w, f64::from(height) - top - h);
         let upright = |left, top| Self { part: Area { left, top, width: w, height: h }, ..self };
-        let lying = |left, top| Self {
+        let rotated = |left, top| Self {
             part: Area { left, top, width: h, height: w },
             width: self.height,
             height: self.width,
@@ -73,16 +73,16 @@ impl Plan {
             Orientation::FlipHorizontal => upright(right, top),
             Orientation::FlipVertical => upright(left, bottom),
             Orientation::Rotate180 => upright(right, bottom),
-            Orientation::Rotate90 => lying(top, right),
-            Orientation::Rotate270 => lying(bottom, left),
-            Orientation::Rotate90FlipH => lying(top, left),
-            Orientation::Rotate270FlipH => lying(bottom, right),
+            Orientation::Rotate90 => rotated(top, right),
+            Orientation::Rotate270 => rotated(bottom, left),
+            Orientation::Rotate90FlipH => rotated(top, left),
+            Orientation::Rotate270FlipH => rotated(bottom, right),
         }
     }
 }
 
-/// Whether the orientation makes the width the height.
-pub(super) const fn is_lying(orientation: Orientation) -> bool {
+/// Whether the orientation swaps width and height.
+pub(super) const fn swaps_axes(orientation: Orientation) -> bool {
     matches!(
         orientation,
         Orientation::Rotate90
@@ -92,7 +92,7 @@ pub(super) const fn is_lying(orientation: Orientation) -> bool {
     )
 }
 
-/// Whole pixels, at least one.
+/// Rounds to pixels, at least one.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by the source's size")]
 fn pixels(size: f64) -> u32 {
     size.round().max(1.0) as u32
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn computes_output_sizes() {
         for (source, query, expected) in [
             ((400, 200), "", (400, 200)),
             ((400, 200), "width=100", (100, 50)),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn cover_cuts_at_the_anchor() {
+    fn cover_crops_at_the_anchor() {
         for (query, left, top) in [
             ("", 100.0, 0.0),
             ("gravity=we", 0.0, 0.0),

@@ -8,7 +8,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use tokio_util::io::ReaderStream;
 
-use super::cache::{Content, Kept};
+use super::cache::{CachedVariant, Content};
 use super::{ImageError, Images, Parameters, Source};
 use crate::Storage;
 use crate::database::{RequestSettings, deadline};
@@ -27,10 +27,6 @@ const SVG: &str = "image/svg+xml";
 /// Bytes per read of a cached variant.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Answers a request to `/render/…`.
-///
-/// # Errors
-/// The answer.
 pub(crate) async fn render(storage: &Storage, request: Request) -> Result<Response, StorageError> {
     let (parts, _body) = request.into_parts();
     let unknown = || StorageError::unknown_route(&parts.method, &parts.uri);
@@ -39,10 +35,10 @@ pub(crate) async fn render(storage: &Storage, request: Request) -> Result<Respon
         return Err(unknown());
     }
     let rest = parts.uri.path().strip_prefix("/render/image/").ok_or_else(unknown)?;
-    let (door, rest) = rest.split_once('/').ok_or_else(unknown)?;
+    let (access, rest) = rest.split_once('/').ok_or_else(unknown)?;
     let (bucket, key) = names::decode_object_path(rest)?.ok_or_else(unknown)?;
     let at = ObjectPath { bucket, key };
-    match door {
+    match access {
         "public" => public(storage, &at, &parts).await,
         "authenticated" => authenticated(storage, &at, &parts).await,
         "sign" => signed(storage, &at, &parts).await,
@@ -51,9 +47,9 @@ pub(crate) async fn render(storage: &Storage, request: Request) -> Result<Respon
 }
 
 async fn public(storage: &Storage, at: &ObjectPath, parts: &Parts) -> Result<Response, StorageError> {
-    let wanted = of_query(storage, parts)?;
+    let wanted = read_parameters(storage, parts)?;
     names::check_bucket_name(&at.bucket)?;
-    let request = RequestSettings::of(parts);
+    let request = RequestSettings::from_parts(parts);
     let operation = Operation::RENDER_IMAGE_PUBLIC;
     let lookup = Lookup::new(storage, &request, operation, Reader::Public, at, deadline(parts));
     answer(storage, &lookup, parts, &wanted, None).await
@@ -61,12 +57,12 @@ async fn public(storage: &Storage, at: &ObjectPath, parts: &Parts) -> Result<Res
 
 /// Policies apply to the caller even if the bucket is public.
 async fn authenticated(storage: &Storage, at: &ObjectPath, parts: &Parts) -> Result<Response, StorageError> {
-    let wanted = of_query(storage, parts)?;
+    let wanted = read_parameters(storage, parts)?;
     let caller = storage.callers.required_token(&parts.headers)?;
     names::check_bucket_name(&at.bucket)?;
-    let request = RequestSettings::of(parts);
+    let request = RequestSettings::from_parts(parts);
     let operation = Operation::RENDER_IMAGE_AUTHENTICATED;
-    let reader = Reader::JudgedCaller(&caller);
+    let reader = Reader::PolicyCheckedCaller(&caller);
     let lookup = Lookup::new(storage, &request, operation, reader, at, deadline(parts));
     answer(storage, &lookup, parts, &wanted, None).await
 }
@@ -79,14 +75,14 @@ async fn signed(storage: &Storage, at: &ObjectPath, parts: &Parts) -> Result<Res
     let token = fields.string("token")?.unwrap_or_default();
     names::check_bucket_name(&at.bucket)?;
     let (at, token) = signed_path(at, |path| storage.callers.verify_render(&token, path))?;
-    let wanted = Parameters::of_token(&token.transformations, storage.config.images.max_size);
-    let request = RequestSettings::of(parts);
+    let wanted = Parameters::from_token(&token.transformations, storage.config.images.max_size);
+    let request = RequestSettings::from_parts(parts);
     let operation = Operation::RENDER_IMAGE_SIGN;
     let lookup = Lookup::new(storage, &request, operation, Reader::Service, &at, deadline(parts));
     answer(storage, &lookup, parts, &wanted, Some(&DownloadToken { expires: token.expires })).await
 }
 
-fn of_query(storage: &Storage, parts: &Parts) -> Result<Parameters, StorageError> {
+fn read_parameters(storage: &Storage, parts: &Parts) -> Result<Parameters, StorageError> {
     let query = Query::parse(parts.uri.query());
     Parameters::read(&query.fields(), storage.config.images.max_size)
 }
@@ -100,16 +96,16 @@ async fn answer(
 ) -> Result<Response, StorageError> {
     let object = lookup.find().await?;
     let mut response = if is_svg(&object) {
-        as_it_is(lookup, object, parts, signed).await?
+        unchanged(lookup, object, parts, signed).await?
     } else {
         transformed(storage, &object, parts, wanted, signed).await?
     };
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
-    if let Ok(asked) = HeaderValue::try_from(wanted.header())
-        && !asked.is_empty()
+    if let Ok(header) = HeaderValue::try_from(wanted.header())
+        && !header.is_empty()
     {
-        headers.insert(TRANSFORMATIONS, asked);
+        headers.insert(TRANSFORMATIONS, header);
     }
     if parts.method == Method::HEAD {
         *response.body_mut() = Body::empty();
@@ -137,7 +133,7 @@ async fn transformed(
             .images
             .variant(&storage.blobs, &source, wanted, wants_webp, storage.callers.identity(parts))
             .await?;
-        let Kept { format, size, content } = kept;
+        let CachedVariant { format, size, content } = kept;
         let body = match content {
             Content::Bytes(bytes) => Body::from(bytes),
             Content::File(file) => Body::from_stream(ReaderStream::with_capacity(file, CHUNK_BYTES)),
@@ -166,7 +162,7 @@ fn is_svg(object: &StoredObject) -> bool {
     media.split(';').next().is_some_and(|media| media.trim().eq_ignore_ascii_case(SVG))
 }
 
-async fn as_it_is(
+async fn unchanged(
     lookup: &Lookup<'_>,
     object: StoredObject,
     parts: &Parts,

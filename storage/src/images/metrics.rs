@@ -13,8 +13,8 @@ pub(super) fn images(limit: usize) -> Gauge {
     in_use
 }
 
-/// An image was made, or could not be.
-pub(super) fn made(took: Duration) {
+/// Records the duration of a transformation, successful or not.
+pub(super) fn record_duration(took: Duration) {
     metrics::histogram!("basalt_storage_image_seconds").record(took);
 }
 
@@ -24,13 +24,12 @@ pub(super) fn cache_bytes(limit: u64) -> Gauge {
     metrics::gauge!("basalt_storage_image_cache_bytes")
 }
 
-/// A variant was looked for.
-pub(super) fn looked_up(is_found: bool) {
+/// Counts a cache lookup.
+pub(super) fn count_lookup(is_found: bool) {
     let outcome = if is_found { "hit" } else { "miss" };
     metrics::counter!("basalt_storage_image_cache_lookups_total", "outcome" => outcome).increment(1);
 }
 
-/// A gauge's number.
 #[expect(clippy::cast_precision_loss, reason = "disk sizes are exact in an f64")]
 pub(super) fn count(number: u64) -> f64 {
     number as f64

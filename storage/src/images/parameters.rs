@@ -101,10 +101,10 @@ impl Parameters {
         Ok(Self { width, height, resize, quality, format, gravity })
     }
 
-    /// Reads the claim `transformations` of a signed URL's token: `height:200,width:100,resize:contain`. It is signed, so
-    /// unknown parts are ignored. `resize:undefined`, which a token has where no mode was requested, is the default mode by
-    /// name, which `x-transformations` then shows.
-    pub(crate) fn of_token(text: &str, max_size: u32) -> Self {
+    /// Parses the claim `transformations` of a signed URL's token: `height:200,width:100,resize:contain`.
+    /// Unknown parts are ignored, because the token is signed. `resize:undefined`, used when no mode was
+    /// requested, means the default mode, which `x-transformations` then includes.
+    pub(crate) fn from_token(text: &str, max_size: u32) -> Self {
         let mut parameters = Self::default();
         for (name, value) in text.split(',').filter_map(|part| part.split_once(':')) {
             let number = || value.parse::<i64>().ok().filter(|number| *number >= 0);
@@ -123,7 +123,7 @@ impl Parameters {
         parameters
     }
 
-    /// The claim `transformations` of a token, which [`Parameters::of_token`] reads back. Tokens have no gravity.
+    /// The claim `transformations` that [`Parameters::from_token`] parses. Tokens have no gravity.
     pub(crate) fn to_token(&self) -> String {
         let mut text = Parts::default();
         if let Some(height) = self.height {
@@ -142,7 +142,6 @@ impl Parameters {
         text.0
     }
 
-    /// `origin`, `webp`, `avif`.
     pub(crate) fn format_name(&self) -> Option<&'static str> {
         self.format.map(|format| name_of(&Format::NAMES, format))
     }
@@ -186,7 +185,7 @@ impl Parameters {
         match self.format {
             Some(Format::WebP | Format::Avif) => true,
             Some(Format::Origin) => false,
-            None => accept.is_some_and(accepts_webp),
+            None => accept.is_some_and(names_webp),
         }
     }
 }
@@ -230,8 +229,9 @@ fn gravity(fields: &Fields<'_>) -> Result<Option<(&'static str, Anchor)>, Storag
     Ok(EDGES.iter().find(|(edge, ..)| *edge == name).map(|(edge, x, y)| (*edge, Anchor::Edge(*x, *y))))
 }
 
-/// Whether an `Accept` header names WebP. `*/*` and `image/*` do not: they come from clients that know nothing of it.
-fn accepts_webp(accept: &str) -> bool {
+/// Whether an `Accept` header names WebP. `*/*` and `image/*` do not count: clients that send only these may
+/// not support it.
+fn names_webp(accept: &str) -> bool {
     accept.split(',').any(|range| {
         let mut parts = range.split(';').map(str::trim);
         parts.next().is_some_and(|media| media.eq_ignore_ascii_case("image/webp"))
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_read() {
+    fn parses_queries() {
         let read = read("width=100&height=0&resize=contain&quality=50&format=avif&gravity=noea&cacheNonce=1")
             .unwrap();
         assert_eq!(
@@ -272,13 +272,13 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_cut_to_the_largest() {
+    fn limits_sizes_to_the_maximum() {
         let read = read("width=2001&height=99999999999999999999").unwrap();
         assert_eq!((read.width, read.height), (Some(2000), Some(2000)));
     }
 
     #[test]
-    fn a_focus_point_needs_both_offsets() {
+    fn focus_point_requires_both_offsets() {
         let found = read("gravity=fp&x_offset=0.25&y_offset=1").unwrap();
         assert_eq!(found.anchor(), Anchor::Focus(0.25, 1.0));
         assert_eq!(found.header(), "gravity:fp,x_offset:0.25,y_offset:1");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bad_value_has_its_words() {
+    fn invalid_values_report_validator_texts() {
         for (query, text) in [
             ("width=wide", "querystring/width must be integer"),
             ("width=1.5", "querystring/width must be integer"),
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_read_back_as_it_was_written() {
+    fn tokens_round_trip() {
         for (query, token) in [
             (
                 "width=100&height=200&resize=contain&quality=50&format=webp",
@@ -319,21 +319,21 @@ mod tests {
             let mut parameters = read(query).unwrap();
             assert_eq!(parameters.to_token(), token);
             parameters.resize.get_or_insert(Resize::Cover);
-            assert_eq!(Parameters::of_token(token, 2000), parameters);
+            assert_eq!(Parameters::from_token(token, 2000), parameters);
         }
     }
 
     #[test]
-    fn a_token_of_other_tools_says_what_it_can() {
+    fn ignores_unknown_parts_of_a_token() {
         let odd = "width:9000,height:-3,quality:7,resize:crop,format:,nothing,,a:b:c";
         let cover = Some(Resize::Cover);
         let expected = Parameters { width: Some(2000), resize: cover, ..Parameters::default() };
-        assert_eq!(Parameters::of_token(odd, 2000), expected);
-        assert_eq!(Parameters::of_token("width:9000", 2000), Parameters { resize: None, ..expected });
+        assert_eq!(Parameters::from_token(odd, 2000), expected);
+        assert_eq!(Parameters::from_token("width:9000", 2000), Parameters { resize: None, ..expected });
     }
 
     #[test]
-    fn webp_goes_to_whom_it_is_asked_of() {
+    fn webp_is_sent_only_when_requested_or_accepted() {
         let chrome = "image/avif,image/webp,image/apng,*/*;q=0.8";
         let wants = |query: &str, accept| read(query).unwrap().wants_webp(accept);
         assert!(wants("", Some(chrome)));

@@ -23,11 +23,11 @@ const FULL_QUEUES: usize = 16;
 /// Why a transformation did not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PoolError {
-    /// As many requests as may wait are waiting already.
-    #[error("too many images are waiting to be made")]
+    /// The queue is full.
+    #[error("too many image transformations are queued")]
     Full,
-    /// A decoder or an encoder panicked.
-    #[error("making the image failed")]
+    /// A decoder or encoder panicked.
+    #[error("image transformation panicked")]
     Panicked,
 }
 
@@ -110,7 +110,7 @@ impl QueueSlot<'_> {
         let done = pool.tracker.spawn_blocking(move || {
             let start = Instant::now();
             let result = work();
-            metrics::made(start.elapsed());
+            metrics::record_duration(start.elapsed());
             drop((counted, permit));
             result
         });
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_queue_refuses_its_client_and_no_other() {
+    async fn full_queue_rejects_only_its_client() {
         let pool = Pool::with_threads(1, 1, TaskTracker::new());
         let (greedy, other) = (client("greedy"), client("other"));
         let first = pool.slot(greedy).unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_begun_is_finished_and_counts_until_then() {
+    async fn started_work_is_completed_and_counted() {
         let pool = Pool::with_threads(1, 0, TaskTracker::new());
         let (begin, begun) = mpsc::channel();
         let (finish, finished) = mpsc::channel();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_gives_the_thread_back() {
+    async fn panic_releases_the_thread() {
         let pool = Pool::with_threads(1, 0, TaskTracker::new());
         let slot = pool.slot(client("a")).unwrap();
         let permit = slot.permit().await.unwrap();

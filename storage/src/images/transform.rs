@@ -5,13 +5,13 @@
 //! intermediate image of the first resize pass.
 
 use basalt_images::{
-    Area, Decoded, Head, Output, TransformError, WEBP_MAX_SIDE, divide_alpha, encode, format_of,
+    Area, Decoded, Head, Output, TransformError, WEBP_MAX_SIDE, detect_format, divide_alpha, encode,
     multiply_alpha, resize_part,
 };
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageFormat};
 
-use super::geometry::{Plan, is_lying};
+use super::geometry::{Plan, swaps_axes};
 use super::parameters::Parameters;
 
 /// Upstream's default quality.
@@ -34,7 +34,7 @@ pub(crate) fn transform(
     wants_webp: bool,
     max_pixels: u64,
 ) -> Result<Variant, TransformError> {
-    let format = format_of(&mut source)?;
+    let format = detect_format(&mut source)?;
     let head = Head::read(&source, format, max_pixels)?;
     if wanted.width.is_none()
         && wanted.height.is_none()
@@ -58,8 +58,8 @@ fn resize(
     orientation: Orientation,
 ) -> Result<DynamicImage, TransformError> {
     let (width, height) = (source.width(), source.height());
-    let seen = if is_lying(orientation) { (height, width) } else { (width, height) };
-    let plan = Plan::new(seen, wanted).before(orientation, seen);
+    let displayed = if swaps_axes(orientation) { (height, width) } else { (width, height) };
+    let plan = Plan::new(displayed, wanted).in_stored_coordinates(orientation, displayed);
     if (plan.width, plan.height) == (width, height) {
         return Ok(source);
     }

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_fresh_when_a_tag_of_it_is_named() {
+    fn matching_tag_means_unmodified() {
         for (tags, is_fresh) in [
             (TAG, true),
             (&format!("W/{TAG}"), true),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_compared_by_the_second_in_all_three_forms() {
+    fn compares_dates_by_second_in_all_formats() {
         for (date, is_fresh) in [
             ("Fri, 20 Nov 2026 09:30:55 GMT", true),
             ("Fri, 20 Nov 2026 09:30:54 GMT", false),
@@ -193,12 +193,12 @@ mod tests {
         assert!(!is_unmodified(&since, undated));
         let both =
             headers(&[("if-modified-since", "Sat, 21 Nov 2026 00:00:00 GMT"), ("if-none-match", "\"a\"")]);
-        assert!(!is_unmodified(&both, validators()), "the tag decides");
+        assert!(!is_unmodified(&both, validators()), "the tag takes precedence");
         assert_eq!(http_date(validators().last_modified.unwrap()).unwrap(), "Fri, 20 Nov 2026 09:30:55 GMT");
     }
 
     #[test]
-    fn one_range_of_bytes_is_understood() {
+    fn parses_a_single_byte_range() {
         for (text, size, expected) in [
             ("bytes=0-3", 10, Some(0..4)),
             ("bytes=0-0", 10, Some(0..1)),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_of_the_same_object_or_all_of_it_comes() {
+    fn if_range_mismatch_returns_the_complete_object() {
         for (condition, is_same) in [
             (TAG, true),
             (&format!("W/{TAG}"), false),

@@ -27,9 +27,7 @@ use crate::operation::Operation;
 /// A copy operation.
 #[derive(Debug, Clone)]
 pub(crate) struct Copy {
-    /// The source.
     pub(crate) from: ObjectPath,
-    /// The target.
     pub(crate) to: ObjectPath,
     /// Whether the target may already exist.
     pub(crate) upsert: bool,
@@ -49,9 +47,6 @@ pub(crate) struct Changes {
 }
 
 /// POST `/object/copy`.
-///
-/// # Errors
-/// The answer.
 pub(super) async fn copy(
     storage: &Arc<Storage>,
     parts: &Parts,
@@ -64,7 +59,7 @@ pub(super) async fn copy(
         #[serde(rename = "Id")]
         id: &'a str,
         #[serde(flatten)]
-        object: row::Shown<'a>,
+        object: row::ObjectJson<'a>,
     }
 
     let caller = storage.callers.required(&parts.headers)?;

@@ -19,13 +19,11 @@ use crate::json_body::{EmptyBody, JsonBody};
 use crate::names;
 use crate::operation::Operation;
 
-/// Rows of one transaction: a failure leaves what earlier ones have deleted.
-const MOST_AT_ONCE: usize = 500;
+/// Rows per transaction. After a failure earlier transactions stay committed.
+const BATCH: usize = 500;
 
 /// DELETE `/object/{b}/{key}`.
 ///
-/// # Errors
-/// The answer.
 pub(super) async fn one(
     storage: &Arc<Storage>,
     at: &ObjectPath,
@@ -33,8 +31,8 @@ pub(super) async fn one(
     body: Body,
 ) -> Result<Response, StorageError> {
     let caller = storage.callers.required(&parts.headers)?;
-    let hold = parts.extensions.get::<BodyLease>();
-    let _ignored = JsonBody::receive(&parts.headers, body, hold, EmptyBody::Refused).await?;
+    let lease = parts.extensions.get::<BodyLease>();
+    let _ignored = JsonBody::receive(&parts.headers, body, lease, EmptyBody::Refused).await?;
     names::check_bucket_name(&at.bucket)?;
     let cx = Context::new(storage, parts, Operation::OBJECT_DELETE, caller);
     delete_one(&cx, at).await?;
@@ -67,8 +65,6 @@ pub(crate) async fn delete_one(cx: &Context, at: &ObjectPath) -> Result<(), Stor
 
 /// DELETE `/object/{b}`.
 ///
-/// # Errors
-/// The answer.
 pub(super) async fn many(
     storage: &Arc<Storage>,
     bucket: &str,
@@ -85,7 +81,7 @@ pub(super) async fn many(
     names::check_bucket_name(bucket)?;
     let cx = Context::new(storage, parts, Operation::OBJECT_DELETE_MANY, caller);
     let deleted = delete_many(&cx, bucket, keys).await?;
-    let shown: Vec<row::Shown<'_>> = deleted.iter().map(row::Shown::of_row).collect();
+    let shown: Vec<row::ObjectJson<'_>> = deleted.iter().map(row::ObjectJson::from_row).collect();
     Ok(axum::Json(shown).into_response())
 }
 
@@ -102,7 +98,7 @@ pub(crate) async fn delete_many(
     const DELETE: &str = concat!(
         "delete from storage.objects where bucket_id = $1 \
          and name in (select jsonb_array_elements_text($2::jsonb)) returning ",
-        row::shown_columns!()
+        row::object_columns!()
     );
 
     // Neither PostgreSQL nor a name accepts NUL. Sorted, so that concurrent requests lock rows in the same
@@ -110,7 +106,7 @@ pub(crate) async fn delete_many(
     let keys: BTreeSet<String> = keys.into_iter().filter(|key| !key.contains('\0')).collect();
     let keys: Vec<String> = keys.into_iter().collect();
     let mut deleted = Vec::new();
-    for keys in keys.chunks(MOST_AT_ONCE) {
+    for keys in keys.chunks(BATCH) {
         let mut batch = cx.as_caller();
         let step = batch.query(DELETE, [bucket.into(), json!(keys).to_string().into()]);
         let rows = batch.commit(cx.deadline.renewed()).await?;

@@ -48,26 +48,23 @@ const EXTENDED_VALUE: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 
 /// GET, HEAD `/object[/public|/authenticated]/{b}/{key}`.
-///
-/// # Errors
-/// The answer.
 pub(crate) async fn download(
     storage: &Storage,
-    door: AccessPath,
+    access: AccessPath,
     at: &ObjectPath,
     parts: &Parts,
 ) -> Result<Response, StorageError> {
-    let operation = match (door, &parts.method) {
+    let operation = match (access, &parts.method) {
         (AccessPath::Public, _) => Operation::OBJECT_GET_PUBLIC,
         (AccessPath::Authenticated | AccessPath::Either, &Method::HEAD) => {
             Operation::OBJECT_HEAD_AUTHENTICATED_INFO
         }
         (AccessPath::Authenticated | AccessPath::Either, _) => Operation::OBJECT_GET_AUTHENTICATED,
     };
-    let caller = door.caller(storage, parts)?;
+    let caller = access.caller(storage, parts)?;
     names::check_bucket_name(&at.bucket)?;
     let reader = caller.as_ref().map_or(Reader::Public, Reader::Caller);
-    let request = RequestSettings::of(parts);
+    let request = RequestSettings::from_parts(parts);
     let lookup = Lookup::new(storage, &request, operation, reader, at, deadline(parts));
     answer(&lookup, parts, None).await
 }
@@ -84,7 +81,7 @@ pub(crate) async fn download_signed(
     let token = fields.string("token")?.unwrap_or_default();
     names::check_bucket_name(&at.bucket)?;
     let (at, token) = signed_path(at, |path| storage.callers.verify_download(&token, path))?;
-    let request = RequestSettings::of(parts);
+    let request = RequestSettings::from_parts(parts);
     let operation = Operation::OBJECT_GET_SIGNED;
     let lookup = Lookup::new(storage, &request, operation, Reader::Service, &at, deadline(parts));
     answer(&lookup, parts, Some(&token)).await
@@ -122,19 +119,19 @@ async fn answer(
     } else if conditions::is_unmodified(headers, found.validators()) {
         (found, StatusCode::NOT_MODIFIED.into_response())
     } else {
-        let choose = |object: &StoredObject, size| {
+        let select_range = |object: &StoredObject, size| {
             conditions::range(headers, size, object.validators())
                 .map_err(|_| StorageError::invalid_range().with_size(size))
         };
-        let Opened { object, size, part, bytes } = lookup.open(found, choose).await?;
-        (object, whole_or_part(size, part, bytes).await?)
+        let Opened { object, size, part, bytes } = lookup.open(found, select_range).await?;
+        (object, full_or_partial(size, part, bytes).await?)
     };
     describe(response.headers_mut(), &object, signed, parts.uri.query());
     Ok(response)
 }
 
 /// 200 or 206.
-async fn whole_or_part(
+async fn full_or_partial(
     size: u64,
     part: Option<Range<u64>>,
     bytes: BlobStream,
@@ -157,7 +154,7 @@ pub(crate) async fn body(mut bytes: BlobStream, length: u64) -> Result<Body, Blo
     if first.len() as u64 == length {
         return Ok(Body::from(first));
     }
-    let rest = bytes.inspect_err(|error| tracing::error!(%error, "a download broke off"));
+    let rest = bytes.inspect_err(|error| tracing::error!(%error, "download aborted"));
     Ok(Body::from_stream(stream::once(async { Ok(first) }).chain(rest)))
 }
 
@@ -235,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_served_as_text() {
+    fn html_is_served_as_text() {
         for (stored, served) in [
             (Some("text/html"), "text/plain"),
             (Some("Text/HTML; charset=utf-8"), "text/plain"),
@@ -250,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_download_has_the_name_that_was_asked_for() {
+    fn disposition_has_the_requested_name() {
         for (query, expected) in [
             (None, None),
             (Some("downloads=x"), None),
@@ -273,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_header_can_hold_is_left_out() {
+    fn omits_invalid_header_values() {
         let mut headers = HeaderMap::new();
         insert(&mut headers, CACHE_CONTROL, "max-age=1\r\nx: y");
         insert(&mut headers, ETAG, "\"ü\"");

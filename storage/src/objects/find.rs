@@ -49,8 +49,8 @@ pub(crate) enum Reader<'a> {
     Public,
     /// A caller; policies apply unless the bucket is public.
     Caller(&'a Caller),
-    /// A caller, whom policies judge in public buckets too.
-    JudgedCaller(&'a Caller),
+    /// A caller; policies apply even in public buckets.
+    PolicyCheckedCaller(&'a Caller),
     /// The server, for a signed URL.
     Service,
 }
@@ -147,7 +147,7 @@ impl StoredObject {
         Validators { e_tag: self.metadata.e_tag.as_deref(), last_modified: self.last_modified() }
     }
 
-    fn of(row: &Row) -> Option<Self> {
+    fn from_row(row: &Row) -> Option<Self> {
         let text = |column| row.text(column).map(str::to_owned);
         Some(Self {
             id: text(1)?,
@@ -191,10 +191,11 @@ impl<'a> Lookup<'a> {
         }
         match self.reader {
             Reader::Public | Reader::Service => self.find_as(None, self.reader).await,
-            Reader::JudgedCaller(caller) => self.find_judged(caller).await,
+            Reader::PolicyCheckedCaller(caller) => self.find_with_policies(caller).await,
             Reader::Caller(caller) => match self.find_as(Some(caller), self.reader).await {
-                // In a public bucket neither a failing policy nor a missing role matters.
-                Err(refusal) if is_of_rights(&refusal) => {
+                // In a public bucket a failing policy or a missing role must not matter: try again without
+                // the caller.
+                Err(refusal) if is_permission_error(&refusal) => {
                     self.find_as(None, Reader::Public).await.map_err(|_| refusal)
                 }
                 found => found,
@@ -217,15 +218,15 @@ impl<'a> Lookup<'a> {
             batch.query(OBJECT, self.parameters())
         });
         let rows = batch.read(self.deadline.renewed()).await?;
-        chosen(&rows, bucket, object, reader)
+        select_row(&rows, bucket, object, reader)
     }
 
-    async fn find_judged(&self, caller: &Caller) -> Result<StoredObject, StorageError> {
+    async fn find_with_policies(&self, caller: &Caller) -> Result<StoredObject, StorageError> {
         let Self { storage, request, operation, .. } = self;
         let mut batch = storage.database.batch(request, *operation, caller);
         let object = batch.query(OBJECT, self.parameters());
         let rows = batch.read(self.deadline.renewed()).await?;
-        rows.first(object).and_then(StoredObject::of).ok_or_else(StorageError::no_such_key)
+        rows.first(object).and_then(StoredObject::from_row).ok_or_else(StorageError::no_such_key)
     }
 
     fn parameters(&self) -> [Param; 3] {
@@ -233,27 +234,28 @@ impl<'a> Lookup<'a> {
         [bucket.as_str().into(), key.as_str().into(), flag(self.user_metadata)]
     }
 
-    /// Opens the bytes of what [`Lookup::find`] found. `choose` is given the object and its size, and says which part is
-    /// wanted.
+    /// Opens the bytes of an object returned by [`Lookup::find`]. `select_range` receives the object and its
+    /// size, and returns the requested range.
     ///
-    /// Old bytes outlive their row by some minutes only: an object that was overwritten before that is looked up once more.
+    /// The blob of an overwritten object is kept for some minutes only; if it is gone, the object is looked
+    /// up once more.
     ///
     /// # Errors
-    /// `NoSuchKey`: the row has no bytes, or is gone. Or `choose` refuses, or the store fails.
+    /// `NoSuchKey` if the row has no bytes or is deleted; or an error of `select_range` or the store.
     pub(crate) async fn open(
         &self,
         found: StoredObject,
-        choose: impl Fn(&StoredObject, u64) -> Result<Option<Range<u64>>, StorageError>,
+        select_range: impl Fn(&StoredObject, u64) -> Result<Option<Range<u64>>, StorageError>,
     ) -> Result<Opened, StorageError> {
-        let gone = match self.open_version(&found, &choose).await? {
+        let missing = match self.open_version(&found, &select_range).await? {
             Ok((size, part, bytes)) => return Ok(Opened { object: found, size, part, bytes }),
-            Err(gone) => gone,
+            Err(missing) => missing,
         };
         let object = self.find().await?;
         if object.version == found.version {
-            return Err(gone.into());
+            return Err(missing.into());
         }
-        let (size, part, bytes) = self.open_version(&object, &choose).await??;
+        let (size, part, bytes) = self.open_version(&object, &select_range).await??;
         Ok(Opened { object, size, part, bytes })
     }
 
@@ -261,20 +263,20 @@ impl<'a> Lookup<'a> {
     async fn open_version(
         &self,
         object: &StoredObject,
-        choose: impl Fn(&StoredObject, u64) -> Result<Option<Range<u64>>, StorageError>,
+        select_range: impl Fn(&StoredObject, u64) -> Result<Option<Range<u64>>, StorageError>,
     ) -> Result<Result<(u64, Option<Range<u64>>, BlobStream), BlobError>, StorageError> {
         // Rows created in SQL may have no blob.
         let (blob, size) = object.blob().ok_or_else(StorageError::no_such_key)?;
-        let part = choose(object, size)?;
+        let part = select_range(object, size)?;
         match self.storage.blobs.read(blob, part.clone().unwrap_or(0..size)).await {
             Ok(bytes) => Ok(Ok((size, part, bytes))),
-            Err(gone @ BlobError::NotFound(_)) => Ok(Err(gone)),
+            Err(missing @ BlobError::NotFound(_)) => Ok(Err(missing)),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-fn chosen(
+fn select_row(
     rows: &Rows,
     bucket: Step,
     object: Option<Step>,
@@ -287,14 +289,14 @@ fn chosen(
     }
     // In a public bucket the caller's view is irrelevant: policies may hide what the public URL shows.
     let row = if is_public { found } else { object.map_or(found, |object| rows.first(object)) };
-    row.and_then(StoredObject::of).ok_or_else(StorageError::no_such_key)
+    row.and_then(StoredObject::from_row).ok_or_else(StorageError::no_such_key)
 }
 
 fn flag(value: bool) -> Param {
     if value { "t" } else { "f" }.into()
 }
 
-/// Whether policies or the role's rights failed, rather than the database.
-fn is_of_rights(error: &StorageError) -> bool {
+/// Whether policies or privileges failed, as opposed to the database.
+fn is_permission_error(error: &StorageError) -> bool {
     matches!(error.code(), "DatabaseError" | "AccessDenied" | "DatabaseSchemaMismatch" | "InvalidParameter")
 }

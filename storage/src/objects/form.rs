@@ -14,13 +14,13 @@ use multer::{Field, Multipart};
 
 use crate::error::StorageError;
 
-const MOST_FIELDS: usize = 10;
-const MOST_FIELD_BYTES: usize = 1024 * 1024;
-/// Parts and their headers that are read over: more than any client sends.
-const MOST_PARTS: usize = 100;
-/// What may come between two pieces of a part: its headers, or what is before the first part.
-const MOST_UNREAD: usize = 1024 * 1024;
-/// The parser takes all that it can get at once: after so much it gets nothing until it has used that.
+const MAX_FIELDS: usize = 10;
+const MAX_FIELD_BYTES: usize = 1024 * 1024;
+/// Most parts, including ignored ones; more than any client sends.
+const MAX_PARTS: usize = 100;
+/// Most bytes between two pieces of a part: its headers, or data before the first part.
+const MAX_UNREAD: usize = 1024 * 1024;
+/// The parser reads as much as it can get; after this many bytes it has to process them first.
 const PORTION: usize = 64 * 1024;
 /// Type of a part that is a file even without a file name.
 const OCTET_STREAM: &str = "application/octet-stream";
@@ -30,9 +30,9 @@ pub(crate) struct Form {
     parts: Multipart<'static>,
     /// Bytes the parser has read but not returned yet.
     unread: Arc<AtomicUsize>,
-    hold: Option<BodyLease>,
+    lease: Option<BodyLease>,
     fields: Vec<(String, String)>,
-    most_fields: usize,
+    max_fields: usize,
     parts_seen: usize,
 }
 
@@ -50,7 +50,7 @@ impl Form {
     pub(crate) fn new(
         content_type: &str,
         body: Body,
-        hold: Option<&BodyLease>,
+        lease: Option<&BodyLease>,
     ) -> Result<Self, StorageError> {
         let boundary = multer::parse_boundary(content_type)
             .map_err(|_| StorageError::bad_request("Multipart: Boundary not found"))?;
@@ -59,16 +59,16 @@ impl Form {
         Ok(Self {
             parts: Multipart::new(bounded, boundary),
             unread,
-            hold: hold.map(BodyLease::fresh),
+            lease: lease.map(BodyLease::fresh),
             fields: Vec::new(),
-            most_fields: MOST_FIELDS,
+            max_fields: MAX_FIELDS,
             parts_seen: 0,
         })
     }
 
-    /// Takes so many fields.
-    pub(crate) fn with_most_fields(self, most_fields: usize) -> Self {
-        Self { most_fields, ..self }
+    /// Changes the maximum number of fields.
+    pub(crate) fn with_max_fields(self, max_fields: usize) -> Self {
+        Self { max_fields, ..self }
     }
 
     /// Reads up to the first file.
@@ -111,7 +111,7 @@ impl Form {
             };
             self.unread.store(0, Ordering::Relaxed);
             self.parts_seen += 1;
-            if self.parts_seen > MOST_PARTS {
+            if self.parts_seen > MAX_PARTS {
                 return Err(StorageError::bad_request("The multipart body has too many parts"));
             }
             let is_octets = part.content_type().is_some_and(|media| media.essence_str() == OCTET_STREAM);
@@ -123,16 +123,16 @@ impl Form {
     }
 
     async fn read_field(&mut self, mut part: Field<'static>) -> Result<(), StorageError> {
-        if self.fields.len() >= self.most_fields {
+        if self.fields.len() >= self.max_fields {
             return Err(StorageError::entity_too_large());
         }
         let mut bytes = Vec::new();
         while let Some(chunk) = part.chunk().await.map_err(|error| refusal(&error))? {
             self.unread.store(0, Ordering::Relaxed);
-            if bytes.len() + chunk.len() > MOST_FIELD_BYTES {
+            if bytes.len() + chunk.len() > MAX_FIELD_BYTES {
                 return Err(StorageError::entity_too_large());
             }
-            if self.hold.as_ref().is_some_and(|hold| !hold.grow(chunk.len())) {
+            if self.lease.as_ref().is_some_and(|lease| !lease.grow(chunk.len())) {
                 return Err(StorageError::store_busy());
             }
             bytes.extend_from_slice(&chunk);
@@ -144,7 +144,6 @@ impl Form {
 }
 
 impl File {
-    /// `Content-Type` of the part.
     pub(super) fn content_type(&self) -> Option<String> {
         let header = self.part.headers().get(http::header::CONTENT_TYPE)?;
         Some(String::from_utf8_lossy(header.as_bytes()).into_owned())
@@ -155,7 +154,6 @@ impl File {
         self.part.file_name()
     }
 
-    /// Its bytes.
     pub(crate) fn bytes(self) -> impl Stream<Item = Result<Bytes, StorageError>> + Send {
         stream::unfold(self, |mut file| async move {
             let chunk = file.part.chunk().await;
@@ -169,7 +167,7 @@ fn refusal(error: &multer::Error) -> StorageError {
     use multer::Error as Cause;
 
     if let Cause::StreamReadFailed(cause) = error {
-        return if cause.is::<TooMuch>() {
+        return if cause.is::<NoProgress>() {
             StorageError::bad_request("The headers of a part of the multipart body are too long")
         } else {
             StorageError::aborted()
@@ -189,7 +187,7 @@ fn refusal(error: &multer::Error) -> StorageError {
 /// The parser has read too much without making progress.
 #[derive(Debug, thiserror::Error)]
 #[error("a part's headers do not end")]
-struct TooMuch;
+struct NoProgress;
 
 /// Limits how far the parser reads ahead; by itself it would buffer whatever the client sends.
 struct Bounded {
@@ -211,8 +209,8 @@ impl Stream for Bounded {
         let Some(Ok(bytes)) = item else { return Poll::Ready(item.map(|item| item.map_err(Into::into))) };
         self.since_pause += bytes.len();
         let unread = self.unread.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
-        if unread > MOST_UNREAD + bytes.len() {
-            return Poll::Ready(Some(Err(TooMuch.into())));
+        if unread > MAX_UNREAD + bytes.len() {
+            return Poll::Ready(Some(Err(NoProgress.into())));
         }
         Poll::Ready(Some(Ok(bytes)))
     }
@@ -253,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn fields_come_before_and_after_the_file() {
+    async fn reads_fields_before_and_after_the_file() {
         let file = part("", "; filename=\"blob\"\r\nContent-Type: text/plain;charset=utf-8", "hello\r\n--x");
         let body = part("cacheControl", "", "60")
             + &file
@@ -274,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn broken_forms_are_refused() {
+    async fn rejects_malformed_forms() {
         let file = part("", "; filename=\"f\"", "x");
         let refused =
             async |body: String| read(form(body, 1000)).await.err().map(|error| error.message().to_owned());
@@ -288,21 +286,21 @@ mod tests {
         let too_large = words("The object exceeded the maximum allowed size");
         let eleven: String = (0..11).map(|number| part(&number.to_string(), "", "1")).collect();
         assert_eq!(refused(eleven + &file + "--xx--\r\n").await, too_large);
-        let long = "a".repeat(MOST_FIELD_BYTES + 1);
+        let long = "a".repeat(MAX_FIELD_BYTES + 1);
         assert_eq!(refused(file.clone() + &part("metadata", "", &long) + "--xx--\r\n").await, too_large);
-        let longest = "a".repeat(MOST_FIELD_BYTES);
+        let longest = "a".repeat(MAX_FIELD_BYTES);
         assert_eq!(refused(file.clone() + &part("metadata", "", &longest) + "--xx--\r\n").await, None);
-        let headers = format!("--xx\r\nX-Long: {}", "a".repeat(2 * MOST_UNREAD));
+        let headers = format!("--xx\r\nX-Long: {}", "a".repeat(2 * MAX_UNREAD));
         let text = "The headers of a part of the multipart body are too long";
         assert_eq!(refused(headers).await, words(text));
-        let many = part("x", "; filename=\"f\"", "").repeat(MOST_PARTS + 1);
+        let many = part("x", "; filename=\"f\"", "").repeat(MAX_PARTS + 1);
         assert_eq!(refused(many + "--xx--\r\n").await, words("The multipart body has too many parts"));
         assert!(Form::new("multipart/form-data", Body::empty(), None).is_err());
     }
 
     /// The parser must not be ahead of its reader by more than a portion.
     #[tokio::test]
-    async fn a_fast_client_is_not_read_ahead() {
+    async fn does_not_read_ahead_of_the_consumer() {
         let given = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&given);
         let head = Bytes::from("--xx\r\nContent-Disposition: form-data; name=\"\"; filename=\"f\"\r\n\r\n");

@@ -17,26 +17,23 @@ use crate::names;
 use crate::operation::Operation;
 
 /// GET, HEAD `/object/info[/public|/authenticated]/{b}/{key}`.
-///
-/// # Errors
-/// The answer.
 pub(crate) async fn info(
     storage: &Storage,
-    door: AccessPath,
+    access: AccessPath,
     at: &ObjectPath,
     parts: &Parts,
 ) -> Result<Response, StorageError> {
     if parts.method == Method::HEAD {
-        return download(storage, door, at, parts).await;
+        return download(storage, access, at, parts).await;
     }
-    let operation = match door {
+    let operation = match access {
         AccessPath::Public => Operation::OBJECT_INFO_PUBLIC,
         AccessPath::Authenticated | AccessPath::Either => Operation::OBJECT_GET_AUTHENTICATED_INFO,
     };
-    let caller = door.caller(storage, parts)?;
+    let caller = access.caller(storage, parts)?;
     names::check_bucket_name(&at.bucket)?;
     let reader = caller.as_ref().map_or(Reader::Public, Reader::Caller);
-    let request = RequestSettings::of(parts);
+    let request = RequestSettings::from_parts(parts);
     let lookup = Lookup::new(storage, &request, operation, reader, at, deadline(parts));
     let object = lookup.with_user_metadata().find().await?;
     let mut response = axum::Json(body(&object, at)).into_response();

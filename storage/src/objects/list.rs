@@ -46,23 +46,23 @@ const COLUMNS: &str = "name, id, \
      to_char(last_accessed_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), metadata";
 
 impl<'a> Entry<'a> {
-    fn of_row(row: &'a Row) -> Self {
+    fn from_row(row: &'a Row) -> Self {
         let id = row.text(2);
-        // A folder has the time of its oldest object where lists are sorted by it.
-        let of_object = |column| row.text(column).filter(|_| id.is_some());
+        // When sorting by time, a folder's row has the time of its oldest object, which is not returned.
+        let object_only = |column| row.text(column).filter(|_| id.is_some());
         Self {
             key: row.text(0),
             name: row.text(1).unwrap_or_default(),
             id,
-            updated_at: of_object(3),
-            created_at: of_object(4),
-            last_accessed_at: of_object(5),
+            updated_at: object_only(3),
+            created_at: object_only(4),
+            last_accessed_at: object_only(5),
             metadata: row.text(6).and_then(|json| serde_json::from_str(json).ok()),
         }
     }
 }
 
-async fn fields_of(parts: &Parts, body: axum::body::Body) -> Result<JsonBody, StorageError> {
+async fn receive_body(parts: &Parts, body: axum::body::Body) -> Result<JsonBody, StorageError> {
     JsonBody::receive(&parts.headers, body, parts.extensions.get::<BodyLease>(), EmptyBody::Refused).await
 }
 
@@ -83,7 +83,7 @@ pub(crate) async fn v1(storage: &Storage, bucket: &str, request: Request) -> Res
         "select null, {COLUMNS} from storage.search($1, $2, $3::integer, 1, $4::integer, $5, $6, $7)";
     let (parts, body) = request.into_parts();
     let caller = storage.callers.required(&parts.headers)?;
-    let body = fields_of(&parts, body).await?;
+    let body = receive_body(&parts, body).await?;
     let fields = body.fields()?;
     fields.require(&["prefix"])?;
     let mut prefix = fields.string("prefix")?.unwrap_or_default();
@@ -99,7 +99,7 @@ pub(crate) async fn v1(storage: &Storage, bucket: &str, request: Request) -> Res
     if prefix.contains('\0') || search.contains('\0') {
         return Ok(axum::Json::<[(); 0]>([]).into_response());
     }
-    let request = RequestSettings::of(&parts);
+    let request = RequestSettings::from_parts(&parts);
     let mut batch = storage.database.batch(&request, Operation::OBJECT_LIST, &caller);
     let params = [
         prefix.into(),
@@ -112,7 +112,7 @@ pub(crate) async fn v1(storage: &Storage, bucket: &str, request: Request) -> Res
     ];
     let found = batch.query(SEARCH.replace("{COLUMNS}", COLUMNS), params);
     let rows = batch.read(deadline(&parts)).await?;
-    let entries: Vec<Entry<'_>> = rows.all(found).iter().map(Entry::of_row).collect();
+    let entries: Vec<Entry<'_>> = rows.all(found).iter().map(Entry::from_row).collect();
     Ok(axum::Json(entries).into_response())
 }
 
@@ -182,7 +182,7 @@ impl Cursor<'_> {
 pub(crate) async fn v2(storage: &Storage, bucket: &str, request: Request) -> Result<Response, StorageError> {
     let (parts, body) = request.into_parts();
     let caller = storage.callers.required_token(&parts.headers)?;
-    let body = fields_of(&parts, body).await?;
+    let body = receive_body(&parts, body).await?;
     let fields = body.fields()?;
     let prefix = fields.string("prefix")?.unwrap_or_default();
     let limit = fields.integer("limit", 1..)?.unwrap_or(MAX_V2).min(MAX_V2);
@@ -199,7 +199,7 @@ pub(crate) async fn v2(storage: &Storage, bucket: &str, request: Request) -> Res
     if prefix.contains('\0') {
         return Ok(axum::Json(Page::default()).into_response());
     }
-    let request = RequestSettings::of(&parts);
+    let request = RequestSettings::from_parts(&parts);
     let mut batch = storage.database.batch(&request, Operation::OBJECT_LIST_V2, &caller);
     let found = add_page(&mut batch, bucket, prefix, has_folders, &cursor, limit + 1);
     let rows = batch.read(deadline(&parts)).await?;
@@ -215,7 +215,7 @@ pub(crate) async fn v2(storage: &Storage, bucket: &str, request: Request) -> Res
         page.next_cursor_key = Some(if is_folder { name.strip_suffix('/').unwrap_or(name) } else { name });
     }
     (page.folders, page.objects) =
-        shown.unwrap_or(rows).iter().map(Entry::of_row).partition(|entry| entry.id.is_none());
+        shown.unwrap_or(rows).iter().map(Entry::from_row).partition(|entry| entry.id.is_none());
     Ok(axum::Json(page).into_response())
 }
 
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_reads_back_as_it_was_written() {
+    fn cursors_round_trip() {
         for (last, column, order, after) in [
             ("a.txt", "name", "asc", ""),
             ("Folder2/", "name", "desc", ""),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cursor_is_refused() {
+    fn rejects_invalid_cursors() {
         for text in [
             "l:",
             "a.txt",

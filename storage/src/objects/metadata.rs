@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_row_tells_what_upstreams_rows_tell() {
+    fn metadata_matches_upstream() {
         let metadata = ObjectMetadata {
             e_tag: "\"781e5e245d69b566979b86e28d23f2c7\"",
             size: 10,
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn user_metadata_are_an_object_or_ignored_or_refused() {
+    fn user_metadata_must_be_a_json_object() {
         for json in [r#"{"a": 1e2}"#, "{}", r#" {"a":{"b":["\\u0000"]}}"#] {
             assert_eq!(user_metadata(json), Ok(Some(json.to_owned())), "{json}");
         }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_is_in_base64() {
+    fn decodes_the_base64_header() {
         let read = |header: &'static str| {
             let header = HeaderValue::from_static(header);
             user_metadata_header(&HeaderMap::from_iter([(http::HeaderName::from_static(X_METADATA), header)]))

@@ -18,10 +18,6 @@ use crate::error::StorageError;
 use crate::json_body::{EmptyBody, JsonBody};
 use crate::operation::Operation;
 
-/// POST `/object/move`.
-///
-/// # Errors
-/// The answer.
 pub(super) async fn rename(
     storage: &Arc<Storage>,
     parts: &Parts,
@@ -78,9 +74,9 @@ where bucket_id = $1 and name = $2 returning id";
         batch.roll_back(deadline).await?
     } else {
         let moved = batch.query(MOVE, params);
-        let is_whole =
+        let has_succeeded =
             move |rows: &crate::database::Rows| rows.first(allowed).is_some() && rows.first(moved).is_some();
-        batch.commit_if(deadline, is_whole).await?
+        batch.commit_if(deadline, has_succeeded).await?
     };
     rows.first(allowed).map(drop).ok_or_else(StorageError::no_such_key)
 }

@@ -6,11 +6,11 @@ use crate::error::StorageError;
 
 const HEADER: &str = "x-robots-tag";
 
-/// The header, checked.
+/// Reads and validates the header.
 ///
 /// # Errors
-/// A rule is unknown, or its value is none.
-pub(super) fn of(headers: &HeaderMap) -> Result<Option<String>, StorageError> {
+/// A rule or its value is unknown.
+pub(super) fn from_headers(headers: &HeaderMap) -> Result<Option<String>, StorageError> {
     let Some(header) = headers.get(HEADER) else { return Ok(None) };
     let Ok(text) = header.to_str() else {
         return Err(StorageError::invalid_robots_tag("it is no text"));
@@ -70,11 +70,11 @@ mod tests {
 
     fn read(header: &'static str) -> Result<Option<String>, StorageError> {
         let header = HeaderValue::from_static(header);
-        of(&HeaderMap::from_iter([(HeaderName::from_static(HEADER), header)]))
+        from_headers(&HeaderMap::from_iter([(HeaderName::from_static(HEADER), header)]))
     }
 
     #[test]
-    fn rules_are_known_ones() {
+    fn accepts_known_rules() {
         for header in [
             "all",
             "noindex, nofollow",
@@ -87,11 +87,11 @@ mod tests {
         ] {
             assert_eq!(read(header), Ok(Some(header.to_owned())), "{header}");
         }
-        assert_eq!(of(&HeaderMap::new()), Ok(None));
+        assert_eq!(from_headers(&HeaderMap::new()), Ok(None));
     }
 
     #[test]
-    fn other_rules_are_refused() {
+    fn rejects_unknown_rules() {
         for header in [
             "",
             "index",

@@ -136,7 +136,7 @@ pub(crate) fn route_candidates(
     headers: &HeaderMap,
 ) -> Result<RouteCandidates, StorageError> {
     let rest = uri.path().strip_prefix("/object/").unwrap_or_default();
-    let mut found = Found(Vec::new());
+    let mut found = Candidates(Vec::new());
     match *method {
         Method::GET | Method::HEAD => {
             found.object(rest, "public/", |at| Route::Download(AccessPath::Public, at))?;
@@ -209,48 +209,48 @@ pub(crate) fn body_mode(request: &Request) -> BodyMode {
     if takes_bytes { BodyMode::Streamed } else { BodyMode::Buffered }
 }
 
-/// The readings so far.
-struct Found(Vec<Route>);
+/// The candidates found so far.
+struct Candidates(Vec<Route>);
 
-impl Found {
-    /// `{words}{b}/{key}`.
+impl Candidates {
+    /// Matches `{keywords}{b}/{key}`.
     fn object(
         &mut self,
         rest: &str,
-        words: &str,
+        keywords: &str,
         route: impl FnOnce(ObjectPath) -> Route,
     ) -> Result<(), StorageError> {
-        self.add(rest, words, names::decode_object_path, |(bucket, key)| route(ObjectPath { bucket, key }))
+        self.add(rest, keywords, names::decode_object_path, |(bucket, key)| route(ObjectPath { bucket, key }))
     }
 
     /// Matches `{keywords}{b}/{key}` with a possibly empty key, so that `upload("/")` gets `InvalidKey`.
     fn upload(
         &mut self,
         rest: &str,
-        words: &str,
+        keywords: &str,
         route: impl FnOnce(ObjectPath) -> Route,
     ) -> Result<(), StorageError> {
-        self.add(rest, words, names::decode_upload_path, |(bucket, key)| route(ObjectPath { bucket, key }))
+        self.add(rest, keywords, names::decode_upload_path, |(bucket, key)| route(ObjectPath { bucket, key }))
     }
 
     /// Matches `{keywords}{b}`.
     fn bucket(
         &mut self,
         rest: &str,
-        words: &str,
+        keywords: &str,
         route: impl FnOnce(String) -> Route,
     ) -> Result<(), StorageError> {
-        self.add(rest, words, names::decode_segment, route)
+        self.add(rest, keywords, names::decode_segment, route)
     }
 
     fn add<T>(
         &mut self,
         rest: &str,
-        words: &str,
+        keywords: &str,
         decode: impl FnOnce(&str) -> Result<Option<T>, StorageError>,
         route: impl FnOnce(T) -> Route,
     ) -> Result<(), StorageError> {
-        if let Some(rest) = rest.strip_prefix(words)
+        if let Some(rest) = rest.strip_prefix(keywords)
             && let Some(decoded) = decode(rest)?
         {
             self.0.push(route(decoded));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_read_by_its_words_first() {
+    fn keywords_take_precedence() {
         let json = Some("application/json; charset=utf-8");
         let b = || "b".to_owned();
         for (line, media, expected) in [
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_may_be_a_bucket() {
+    fn keyword_may_be_a_bucket_name() {
         for (line, media, expected) in [
             (
                 "GET /object/public/logos/l.png",
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_are_no_routes() {
+    fn rejects_unknown_paths() {
         for line in
             ["PATCH /object/b/k", "GET /object/b", "GET /object/b/", "POST /object", "PUT /object/move"]
         {
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_be_an_upload_is_streamed() {
+    fn streams_only_potential_uploads() {
         let mode = |line: &str, media: &str| {
             let (method, target) = line.split_once(' ').unwrap();
             let request = http::Request::builder().method(method).uri(target).header(CONTENT_TYPE, media);

@@ -4,8 +4,8 @@ use basalt_pg::session::Row;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// The columns of [`Shown`].
-macro_rules! shown_columns {
+/// Columns of [`ObjectJson`].
+macro_rules! object_columns {
     () => {
         "name, bucket_id, owner, owner_id, version, id, \
          to_char(updated_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"'), \
@@ -14,14 +14,14 @@ macro_rules! shown_columns {
          metadata, user_metadata"
     };
 }
-pub(super) use shown_columns;
+pub(super) use object_columns;
 
 /// Index of the column `id`.
 pub(super) const ID: usize = 5;
 
 /// An object as the API returns it. A null owner becomes `""`.
 #[derive(Debug, Serialize)]
-pub(super) struct Shown<'a> {
+pub(super) struct ObjectJson<'a> {
     name: Option<&'a str>,
     bucket_id: Option<&'a str>,
     owner: &'a str,
@@ -35,9 +35,9 @@ pub(super) struct Shown<'a> {
     user_metadata: Option<&'a RawValue>,
 }
 
-impl<'a> Shown<'a> {
-    /// Of a row of [`shown_columns`].
-    pub(super) fn of_row(row: &'a Row) -> Self {
+impl<'a> ObjectJson<'a> {
+    /// From a row of [`object_columns`].
+    pub(super) fn from_row(row: &'a Row) -> Self {
         let json = |column| row.text(column).and_then(|text| serde_json::from_str(text).ok());
         Self {
             name: row.text(0),

@@ -22,15 +22,12 @@ use crate::operation::Operation;
 /// Characters a path cannot contain. Everything else stays as is: clients encode the URL themselves
 /// (storage.md §5.3).
 const RESERVED: &AsciiSet = &CONTROLS.add(b'?').add(b'#').add(b'%');
-const MOST_PATHS: usize = 1000;
-/// Of these names, those whose objects the caller may see.
+const MAX_PATHS: usize = 1000;
+/// Those of the given names that are visible to the caller.
 const VISIBLE: &str = "select o.name from storage.objects o \
      where o.bucket_id = $1 and o.name in (select jsonb_array_elements_text($2::jsonb))";
 
 /// POST `/object/sign/{b}/{key}`.
-///
-/// # Errors
-/// The answer.
 pub(crate) async fn sign(
     storage: &Storage,
     at: &ObjectPath,
@@ -43,25 +40,22 @@ pub(crate) async fn sign(
     let fields = body.fields()?;
     let seconds = expires_in(&fields)?;
     let transformation = transformation(storage, &fields)?;
-    let request = RequestSettings::of(parts);
-    let reader = Reader::JudgedCaller(&caller);
+    let request = RequestSettings::from_parts(parts);
+    let reader = Reader::PolicyCheckedCaller(&caller);
     let lookup = Lookup::new(storage, &request, Operation::OBJECT_SIGN, reader, at, deadline(parts));
     let _object = lookup.find().await?;
     let path = at.to_string();
-    let address = match transformation {
-        None => address("object", at, &storage.callers.sign_download(&path, seconds)?),
+    let signed_url = match transformation {
+        None => signed_url("object", at, &storage.callers.sign_download(&path, seconds)?),
         Some(wanted) => {
             let (how, format) = (wanted.to_token(), wanted.format_name());
-            address("render/image", at, &storage.callers.sign_render(&path, seconds, &how, format)?)
+            signed_url("render/image", at, &storage.callers.sign_render(&path, seconds, &how, format)?)
         }
     };
-    Ok(axum::Json(json!({"signedURL": address})).into_response())
+    Ok(axum::Json(json!({"signedURL": signed_url})).into_response())
 }
 
 /// POST `/object/sign/{b}`.
-///
-/// # Errors
-/// The answer.
 pub(crate) async fn sign_many(
     storage: &Storage,
     bucket: &str,
@@ -74,10 +68,10 @@ pub(crate) async fn sign_many(
     let fields = body.fields()?;
     fields.require(&["expiresIn", "paths"])?;
     let seconds = expires_in(&fields)?;
-    let keys = fields.strings("paths", 1..=MOST_PATHS)?.unwrap_or_default();
-    // PostgreSQL's JSON holds no NUL, and neither does a name.
+    let keys = fields.strings("paths", 1..=MAX_PATHS)?.unwrap_or_default();
+    // Neither PostgreSQL's JSON nor an object name accepts NUL.
     let names = json!(keys.iter().filter(|key| !key.contains('\0')).collect::<Vec<_>>()).to_string();
-    let request = RequestSettings::of(parts);
+    let request = RequestSettings::from_parts(parts);
     let mut batch = storage.database.batch(&request, Operation::OBJECT_SIGN_MANY, &caller);
     let visible = batch.query(VISIBLE, [bucket.into(), names.into()]);
     let rows = batch.read(deadline(parts).renewed()).await?;
@@ -89,7 +83,7 @@ pub(crate) async fn sign_many(
         }
         let at = ObjectPath { bucket: bucket.to_owned(), key };
         let token = storage.callers.sign_download(&at.to_string(), seconds)?;
-        Ok(json!({"error": null, "path": at.key, "signedURL": address("object", &at, &token)}))
+        Ok(json!({"error": null, "path": at.key, "signedURL": signed_url("object", &at, &token)}))
     });
     let items: Vec<Value> = items.collect::<Result<_, StorageError>>()?;
     Ok(axum::Json(items).into_response())
@@ -116,8 +110,8 @@ fn expires_in(fields: &Fields<'_>) -> Result<u64, StorageError> {
     Ok(seconds.unsigned_abs())
 }
 
-/// The address, from the service's root. `area` is `object`, or that of transformed images.
-pub(super) fn address(area: &str, at: &ObjectPath, token: &str) -> String {
+/// URL relative to the service's root. `area` is `object` or `render/image`.
+pub(super) fn signed_url(area: &str, at: &ObjectPath, token: &str) -> String {
     let path = at.to_string();
     format!("/{area}/sign/{}?token={token}", utf8_percent_encode(&path, RESERVED))
 }

@@ -17,7 +17,7 @@ use super::form::Form;
 use super::metadata::{NO_USER_METADATA, is_header_value, user_metadata, user_metadata_header};
 use super::robots;
 use super::routes::ObjectPath;
-use super::sign::address;
+use super::sign::signed_url;
 use super::write::{Content, Context, NewObject, StoredObject, begin, finish, probe, write_body};
 use crate::Storage;
 use crate::buckets::row::Bucket;
@@ -34,9 +34,6 @@ const NO_CACHE: &str = "no-cache";
 const SIGNED_UPLOAD_SECONDS: u64 = 7200;
 
 /// POST `/object/{b}/{key}`.
-///
-/// # Errors
-/// The answer.
 pub(super) async fn create(
     storage: &Arc<Storage>,
     at: ObjectPath,
@@ -48,9 +45,6 @@ pub(super) async fn create(
 }
 
 /// PUT `/object/{b}/{key}`.
-///
-/// # Errors
-/// The answer.
 pub(super) async fn update(
     storage: &Arc<Storage>,
     at: ObjectPath,
@@ -79,9 +73,6 @@ async fn by_caller(
 }
 
 /// PUT `/object/upload/sign/{b}/{key}?token=…`.
-///
-/// # Errors
-/// The answer.
 pub(super) async fn by_token(
     storage: &Arc<Storage>,
     at: ObjectPath,
@@ -95,17 +86,14 @@ pub(super) async fn by_token(
     let token = fields.string("token")?.unwrap_or_default();
     let token = storage.callers.verify_upload(&token, &name)?;
     let cx = Context::new(storage, parts, Operation::OBJECT_UPLOAD_SIGNED, Caller::service());
-    let place = UploadTarget { at, upsert: token.upsert, owner: token.owner };
-    match receive(&cx, parts, body, place).await {
+    let target = UploadTarget { at, upsert: token.upsert, owner: token.owner };
+    match receive(&cx, parts, body, target).await {
         Ok(_) => Ok(axum::Json(json!({"Key": name})).into_response()),
         Err(refusal) => Ok(refused(refusal, parts)),
     }
 }
 
 /// POST `/object/upload/sign/{b}/{key}`.
-///
-/// # Errors
-/// The answer.
 pub(super) async fn sign(
     storage: &Arc<Storage>,
     at: ObjectPath,
@@ -133,7 +121,7 @@ pub(super) async fn sign(
     let NewObject { at, upsert, owner, .. } = object;
     let token =
         storage.callers.sign_upload(&at.to_string(), SIGNED_UPLOAD_SECONDS, owner.as_deref(), upsert)?;
-    let url = address("object/upload", &at, &token);
+    let url = signed_url("object/upload", &at, &token);
     Ok(axum::Json(json!({"url": url, "token": token})).into_response())
 }
 
@@ -149,13 +137,13 @@ async fn receive(
     cx: &Context,
     parts: &Parts,
     body: Body,
-    place: UploadTarget,
+    target: UploadTarget,
 ) -> Result<StoredObject, StorageError> {
-    let bucket = cx.bucket(&place.at.bucket).await?;
-    let robots = robots::of(&parts.headers)?;
+    let bucket = cx.bucket(&target.at.bucket).await?;
+    let robots = robots::from_headers(&parts.headers)?;
     let mime_type = content_type(&parts.headers)?;
     let announced = content_length(&parts.headers);
-    let UploadTarget { at, upsert, owner } = place;
+    let UploadTarget { at, upsert, owner } = target;
     let object = NewObject {
         at,
         upsert,
@@ -186,14 +174,15 @@ async fn receive_raw(
 ) -> Result<StoredObject, StorageError> {
     let storage = &cx.storage;
     let announced = object.announced;
-    let most = object.judge(storage, &bucket, announced, storage.config.max_standard_upload_size)?;
+    let max_bytes =
+        object.check_rules(storage, &bucket, announced, storage.config.max_standard_upload_size)?;
     object.user_metadata = Some(user_metadata?.unwrap_or_else(|| NO_USER_METADATA.to_owned()));
     let intent = begin(cx, &object).await?;
     let cx = cx.clone();
     let work = async move {
         let bytes = body.into_data_stream().map(|piece| piece.map_err(|_broken| StorageError::aborted()));
-        let written = write_body(&cx, &intent, most, announced, bytes).await?;
-        let content = Content::of(&intent, &written);
+        let written = write_body(&cx, &intent, max_bytes, announced, bytes).await?;
+        let content = Content::from_written(&intent, &written);
         finish(&cx, &object, &content, Some(intent), Vec::new()).await
     };
     tracked(storage, work).await
@@ -206,7 +195,7 @@ async fn receive_form(
     mut object: NewObject,
 ) -> Result<StoredObject, StorageError> {
     let storage = &cx.storage;
-    let way = storage.config.max_standard_upload_size;
+    let protocol_limit = storage.config.max_standard_upload_size;
     let file = form.file().await?;
     let part_type = file.content_type();
     let mime_type = move |form: &Form| {
@@ -214,29 +203,29 @@ async fn receive_form(
         field.or_else(|| part_type.clone()).unwrap_or_else(|| OCTET_STREAM.to_owned())
     };
     object.mime_type = mime_type(&form);
-    let most = object.judge(storage, &bucket, None, way)?;
-    take_fields(&mut object, &form)?;
+    let max_bytes = object.check_rules(storage, &bucket, None, protocol_limit)?;
+    apply_fields(&mut object, &form)?;
     let intent = begin(cx, &object).await?;
     let task_cx = cx.clone();
     let work = async move {
         let cx = task_cx;
-        let written = write_body(&cx, &intent, most, None, file.bytes()).await?;
+        let written = write_body(&cx, &intent, max_bytes, None, file.bytes()).await?;
         form.rest().await?;
         // Fields may follow the file, so they are complete only now.
         let late_type = mime_type(&form);
         if late_type != object.mime_type {
             object.mime_type = late_type;
-            let _most = object.judge(&cx.storage, &bucket, Some(written.size), way)?;
+            let _max_bytes = object.check_rules(&cx.storage, &bucket, Some(written.size), protocol_limit)?;
         }
-        take_fields(&mut object, &form)?;
-        let content = Content::of(&intent, &written);
+        apply_fields(&mut object, &form)?;
+        let content = Content::from_written(&intent, &written);
         finish(&cx, &object, &content, Some(intent), Vec::new()).await
     };
     tracked(storage, work).await
 }
 
-/// What the fields of a form say, as far as they came.
-fn take_fields(object: &mut NewObject, form: &Form) -> Result<(), StorageError> {
+/// Applies the form fields received so far.
+fn apply_fields(object: &mut NewObject, form: &Form) -> Result<(), StorageError> {
     if !is_header_value(&object.mime_type) {
         return Err(StorageError::invalid_mime_type(&object.mime_type));
     }
@@ -258,7 +247,7 @@ pub(super) async fn tracked<T: Send + 'static>(
     work: impl Future<Output = Result<T, StorageError>> + Send + 'static,
 ) -> Result<T, StorageError> {
     storage.tracker.spawn(work.in_current_span()).await.unwrap_or_else(|panic| {
-        tracing::error!(%panic, "an object was not written");
+        tracing::error!(%panic, "upload task failed");
         Err(StorageError::internal())
     })
 }

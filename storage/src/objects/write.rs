@@ -1,9 +1,11 @@
-//! How bytes become an object, whichever protocol brings them (storage.md §3.5, §4.6, §4.8): plain functions over plain types.
+//! Writes objects for all protocols (storage.md §3.5, §4.6, §4.8).
 //!
-//! 1. [`Context::bucket`] and [`NewObject::judge`]: the bucket's rules.
-//! 2. [`begin`]: policies are asked by a write that is undone, and the intent to write a blob is committed.
-//! 3. [`write_body`]: the bytes, while no connection to the database is held.
-//! 4. [`finish`]: the row takes the intent's place, in one transaction. Of racing uploads that must not overwrite, one wins.
+//! 1. [`Context::bucket`] and [`NewObject::check_rules`] apply the bucket's rules.
+//! 2. [`begin`] checks policies with a trial insert that is rolled back, and commits the intent to write a
+//!   blob.
+//! 3. [`write_body`] stores the bytes without holding a database connection.
+//! 4. [`finish`] replaces the intent by the row in one transaction. Of concurrent uploads that must not
+//!   overwrite, one succeeds.
 
 use std::sync::Arc;
 
@@ -77,7 +79,7 @@ impl Context {
     pub(crate) fn new(storage: &Arc<Storage>, parts: &Parts, operation: Operation, caller: Caller) -> Self {
         Self {
             storage: Arc::clone(storage),
-            request: RequestSettings::of(parts),
+            request: RequestSettings::from_parts(parts),
             operation,
             caller,
             deadline: deadline(parts),
@@ -105,7 +107,7 @@ impl Context {
     /// `InvalidBucketName` or `NoSuchBucket`.
     pub(crate) async fn bucket(&self, id: &str) -> Result<Bucket, StorageError> {
         names::check_bucket_name(id)?;
-        Bucket::look_up(&self.storage, &self.request, self.operation, id, self.deadline.renewed()).await
+        Bucket::find(&self.storage, &self.request, self.operation, id, self.deadline.renewed()).await
     }
 }
 
@@ -130,30 +132,30 @@ pub(crate) struct NewObject {
 }
 
 impl NewObject {
-    /// Applies the rules of the server and of the bucket, and says how many bytes the object may have. `size` is its size, as
-    /// far as it is known; `way` the limit of the protocol.
+    /// Applies the rules of server and bucket, and returns the maximum size. `size` is the size if known;
+    /// `protocol_limit` the maximum of the protocol.
     ///
     /// # Errors
     /// `InvalidMimeType`, `EntityTooLarge`, `InvalidKey`, in this order.
-    pub(crate) fn judge(
+    pub(crate) fn check_rules(
         &self,
         storage: &Storage,
         bucket: &Bucket,
         size: Option<u64>,
-        way: Option<u64>,
+        protocol_limit: Option<u64>,
     ) -> Result<u64, StorageError> {
         let is_placeholder = self.at.key.rsplit('/').next() == Some(FOLDER_PLACEHOLDER);
-        let most_bytes = if is_placeholder {
+        let max_bytes = if is_placeholder {
             0
         } else {
             mime::check(bucket.allowed_mime_types.as_deref(), &self.mime_type)?;
-            size_limit::effective(storage.config.max_file_size, bucket.file_size_limit, way)
+            size_limit::effective(storage.config.max_file_size, bucket.file_size_limit, protocol_limit)
         };
-        if size.is_some_and(|size| size > most_bytes) {
+        if size.is_some_and(|size| size > max_bytes) {
             return Err(StorageError::entity_too_large());
         }
         names::check_key(&self.at.key)?;
-        Ok(most_bytes)
+        Ok(max_bytes)
     }
 }
 
@@ -205,12 +207,12 @@ pub(crate) async fn commit_intent(cx: &Context, mut batch: Batch) -> Result<Inte
 /// Writes the blob of an intent.
 ///
 /// # Errors
-/// More than `most_bytes` come; fewer or more than `announced` do; the body breaks off, or the server stops waiting for it;
-/// the store fails.
+/// The body exceeds `max_bytes`, differs from `announced`, or is aborted; the server shuts down; or the
+/// store failed.
 pub(crate) async fn write_body(
     cx: &Context,
     intent: &Intent,
-    most_bytes: u64,
+    max_bytes: u64,
     announced: Option<u64>,
     body: impl Stream<Item = Result<Bytes, StorageError>>,
 ) -> Result<Written, StorageError> {
@@ -232,7 +234,7 @@ pub(crate) async fn write_body(
             Some(Err(error)) => break error,
             Some(Ok(bytes)) => bytes,
         };
-        if writer.size() + bytes.len() as u64 > most_bytes {
+        if writer.size() + bytes.len() as u64 > max_bytes {
             break StorageError::entity_too_large();
         }
         if let Err(error) = writer.write(bytes).await {
@@ -246,7 +248,6 @@ pub(crate) async fn write_body(
 /// Stored bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Content {
-    /// Their blob.
     pub(crate) blob: BlobId,
     /// Size in bytes.
     pub(crate) size: u64,
@@ -291,9 +292,9 @@ impl StoredObject {
         self.row.text(row::ID).unwrap_or_default()
     }
 
-    /// All that the API shows of it.
-    pub(super) fn shown(&self) -> row::Shown<'_> {
-        row::Shown::of_row(&self.row)
+    /// The object as the API returns it.
+    pub(super) fn shown(&self) -> row::ObjectJson<'_> {
+        row::ObjectJson::from_row(&self.row)
     }
 }
 
@@ -308,7 +309,7 @@ pub(crate) async fn finish(
     object: &NewObject,
     content: &Content,
     intent: Option<Intent>,
-    also: Vec<RequiredStatement>,
+    required: Vec<RequiredStatement>,
 ) -> Result<StoredObject, StorageError> {
     let metadata = ObjectMetadata {
         e_tag: &format!("\"{}\"", content.e_tag),
@@ -318,7 +319,7 @@ pub(crate) async fn finish(
         robots: object.robots.as_deref(),
         written_at: cx.storage.callers.clock.now(),
     };
-    store(cx, object, &metadata.to_json(), content.blob, intent, also, LOCK_LIMIT).await
+    store(cx, object, &metadata.to_json(), content.blob, intent, required, LOCK_LIMIT).await
 }
 
 /// Like [`finish`], with given metadata.
@@ -328,27 +329,28 @@ pub(super) async fn store(
     metadata: &str,
     blob: BlobId,
     intent: Option<Intent>,
-    also: Vec<RequiredStatement>,
+    required: Vec<RequiredStatement>,
     lock_limit: LockLimit,
 ) -> Result<StoredObject, StorageError> {
     let mut batch = cx.as_service();
     batch.set_lock_limit(lock_limit);
     lock(&mut batch, &object.at);
-    let mut wanted: Vec<(Step, StorageError)> =
-        also.into_iter().map(|also| (batch.push(also.statement), also.otherwise)).collect();
+    let mut steps_and_errors: Vec<(Step, StorageError)> =
+        required.into_iter().map(|required| (batch.push(required.statement), required.otherwise)).collect();
     let stored = insert(&mut batch, object, &blob.to_string(), metadata.to_owned(), Returning::Shown);
-    wanted.push((stored, StorageError::key_already_exists()));
+    steps_and_errors.push((stored, StorageError::key_already_exists()));
     if let Some(intent) = &intent {
-        // The sweeper took it for dead: the bytes may be gone.
-        wanted.push((batch.push(intents::commit_step(intent.blob())), StorageError::aborted()));
+        // The sweeper has discarded the intent, so the bytes may be deleted.
+        steps_and_errors.push((batch.push(intents::commit_step(intent.blob())), StorageError::aborted()));
     }
-    let steps: Vec<Step> = wanted.iter().map(|(step, _)| *step).collect();
-    let is_whole = move |rows: &crate::database::Rows| steps.iter().all(|step| rows.first(*step).is_some());
-    let rows = batch.commit_if(cx.deadline.renewed(), is_whole).await.map_err(|error| {
-        // The bucket was there when the upload began.
+    let steps: Vec<Step> = steps_and_errors.iter().map(|(step, _)| *step).collect();
+    let is_complete =
+        move |rows: &crate::database::Rows| steps.iter().all(|step| rows.first(*step).is_some());
+    let rows = batch.commit_if(cx.deadline.renewed(), is_complete).await.map_err(|error| {
+        // The bucket existed when the upload started.
         if error == StorageError::related_missing() { StorageError::no_such_bucket() } else { error }
     })?;
-    if let Some((_, error)) = wanted.into_iter().find(|(step, _)| rows.first(*step).is_none()) {
+    if let Some((_, error)) = steps_and_errors.into_iter().find(|(step, _)| rows.first(*step).is_none()) {
         return Err(error);
     }
     if let Some(intent) = intent {
@@ -377,7 +379,7 @@ pub(super) fn lock(batch: &mut Batch, at: &ObjectPath) {
 enum Returning {
     /// None: policies may forbid the caller to see what it writes.
     Nothing,
-    /// The columns of [`row::Shown`].
+    /// The columns of [`row::ObjectJson`].
     Shown,
 }
 
@@ -397,7 +399,7 @@ fn insert(
     };
     let returning = match returning {
         Returning::Nothing => "",
-        Returning::Shown => concat!(" returning ", row::shown_columns!()),
+        Returning::Shown => concat!(" returning ", row::object_columns!()),
     };
     let params: [Param; 7] = [
         at.bucket.as_str().into(),

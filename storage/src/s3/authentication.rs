@@ -19,8 +19,8 @@ use crate::caller::Caller;
 /// Accepted regions, besides the configured one.
 const OTHER_REGIONS: [&str; 4] = ["us-east-1", "auto", "local", ""];
 
-/// Query parameters of a signature; the others that begin with `x-amz-` stand for headers.
-const OF_SIGNATURE: [&str; 8] = [
+/// Query parameters of a signature; other `x-amz-` parameters are headers.
+const SIGNATURE_PARAMETERS: [&str; 8] = [
     "x-amz-algorithm",
     "x-amz-credential",
     "x-amz-date",
@@ -78,7 +78,7 @@ pub(crate) fn authenticate(storage: &Storage, parts: &mut Parts) -> Result<Authe
     let form = PayloadForm::parse(&signature.payload)?;
     let signer = (signature.form == Form::Header).then(|| ChunkSigner::new(&signature, key));
     if signature.form != Form::Header {
-        hoist(parts, &original);
+        move_query_headers(parts, &original);
     }
     Ok(Authenticated { caller, form, signer })
 }
@@ -131,18 +131,19 @@ fn public_keys(keys: &Keys) -> Vec<SecretString> {
 
 fn caller(storage: &Storage, token: Option<&str>) -> Result<Caller, S3Error> {
     match token {
-        Some(token) => Ok(storage.callers.of_token(token)?),
+        Some(token) => Ok(storage.callers.from_token(token)?),
         None => Ok(Caller::service()),
     }
 }
 
-/// A presigned URL carries headers such as `x-amz-meta-*` and `x-amz-copy-source` in its signed query. Checksums stay
-/// behind: AWS's own signer for JavaScript writes that of an empty body there, having none yet.
-fn hoist(parts: &mut Parts, original: &Original) {
+/// A presigned URL carries headers such as `x-amz-meta-*` and `x-amz-copy-source` in its signed query.
+/// Checksums are not moved: AWS's JavaScript signer puts the checksum of an empty body there, before the
+/// body is known.
+fn move_query_headers(parts: &mut Parts, original: &Original) {
     for (name, value) in query_pairs(original.target.query().unwrap_or_default()) {
         let name = name.to_ascii_lowercase();
         let is_header = name.starts_with("x-amz-")
-            && !OF_SIGNATURE.contains(&name.as_str())
+            && !SIGNATURE_PARAMETERS.contains(&name.as_str())
             && !name.starts_with("x-amz-checksum-");
         if !is_header {
             continue;

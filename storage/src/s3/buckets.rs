@@ -56,12 +56,12 @@ pub(super) async fn delete(call: &Call) -> Result<Response, S3Error> {
 }
 
 pub(super) async fn head(call: &Call) -> Result<Response, S3Error> {
-    see(call, Operation::S3_BUCKET_HEAD).await?;
+    require_visible(call, Operation::S3_BUCKET_HEAD).await?;
     Ok([("x-amz-bucket-region", call.storage.config.s3_protocol.region.clone())].into_response())
 }
 
 pub(super) async fn location(call: &Call) -> Result<Response, S3Error> {
-    see(call, Operation::S3_BUCKET_GET_LOCATION).await?;
+    require_visible(call, Operation::S3_BUCKET_GET_LOCATION).await?;
     let mut out = Writer::new("LocationConstraint");
     out.content(&call.storage.config.s3_protocol.region);
     Ok(xml(StatusCode::OK, out.finish("LocationConstraint")))
@@ -69,14 +69,14 @@ pub(super) async fn location(call: &Call) -> Result<Response, S3Error> {
 
 /// GetBucketVersioning: versioning is never enabled.
 pub(super) async fn versioning(call: &Call) -> Result<Response, S3Error> {
-    see(call, Operation::S3_BUCKET_GET_VERSIONING).await?;
+    require_visible(call, Operation::S3_BUCKET_GET_VERSIONING).await?;
     let mut out = Writer::new("VersioningConfiguration");
     out.text("Status", "Suspended");
     Ok(xml(StatusCode::OK, out.finish("VersioningConfiguration")))
 }
 
-/// The bucket is there for the caller.
-async fn see(call: &Call, operation: Operation) -> Result<(), S3Error> {
+/// Fails unless the bucket is visible to the caller.
+async fn require_visible(call: &Call, operation: Operation) -> Result<(), S3Error> {
     let mut batch = call.storage.database.batch(&call.settings, operation, &call.caller);
     let found = batch.query("select 1 from storage.buckets where id = $1", [call.bucket().into()]);
     let rows = batch.read(call.deadline()).await?;

@@ -21,7 +21,6 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
     pub(crate) const ALL: [Self; 5] = [Self::Crc32, Self::Crc32c, Self::Crc64Nvme, Self::Sha1, Self::Sha256];
 
     /// Name of the header or trailer.
@@ -38,7 +37,7 @@ impl Algorithm {
 
     /// The algorithm of a header, given in lower case.
     #[must_use]
-    pub(crate) fn of_header(name: &str) -> Option<Self> {
+    pub(crate) fn from_header(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.header() == name)
     }
 }
@@ -55,7 +54,6 @@ enum State {
 }
 
 impl Checksum {
-    /// Of nothing yet.
     #[must_use]
     pub(crate) fn new(algorithm: Algorithm) -> Self {
         let crc = |algorithm| State::Crc(Box::new(crc_fast::Digest::new(algorithm)));
@@ -69,13 +67,11 @@ impl Checksum {
         Self { algorithm, state }
     }
 
-    /// What it is made with.
     #[must_use]
     pub(crate) fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// Takes in `bytes`.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         match &mut self.state {
             State::Crc(crc) => crc.update(bytes),
@@ -89,9 +85,9 @@ impl Checksum {
         match self.state {
             State::Crc(crc) => {
                 let bytes = crc.finalize().to_be_bytes();
-                // A 32-bit checksum is the lower half.
-                let skipped = if self.algorithm == Algorithm::Crc64Nvme { 0 } else { 4 };
-                STANDARD.encode(bytes.get(skipped..).unwrap_or_default())
+                // 32-bit checksums are in the lower half.
+                let offset = if self.algorithm == Algorithm::Crc64Nvme { 0 } else { 4 };
+                STANDARD.encode(bytes.get(offset..).unwrap_or_default())
             }
             State::Sha(sha) => STANDARD.encode(sha.finish().as_ref()),
         }
@@ -104,7 +100,7 @@ mod tests {
 
     /// Check values from the CRC catalogue, for `123456789`.
     #[test]
-    fn checksums_have_their_catalogues_check_values() {
+    fn matches_published_check_values() {
         let cases = [
             (Algorithm::Crc32, "y/Q5Jg=="),
             (Algorithm::Crc32c, "4waSgw=="),
@@ -117,8 +113,8 @@ mod tests {
             checksum.update(b"1234");
             checksum.update(b"56789");
             assert_eq!(checksum.finish(), expected, "{algorithm:?}");
-            assert_eq!(Algorithm::of_header(algorithm.header()), Some(algorithm));
+            assert_eq!(Algorithm::from_header(algorithm.header()), Some(algorithm));
         }
-        assert_eq!(Algorithm::of_header("x-amz-checksum-crc32-c"), None);
+        assert_eq!(Algorithm::from_header("x-amz-checksum-crc32-c"), None);
     }
 }

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_ascend() {
+    fn parts_must_ascend() {
         let two = part("1", "&quot;a&quot;") + &part("10000", "b");
         assert_eq!(parts(&two).unwrap(), [(1, "a".to_owned()), (10_000, "b".to_owned())]);
         for (inner, code) in [
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_names_keys() {
+    fn parses_delete_documents() {
         let read = |inner: &str| deletion(format!("<Delete>{inner}</Delete>").as_bytes());
         let sent = "<Quiet>true</Quiet><Object><Key> a &amp; b</Key></Object>\
                     <Object><Key>c</Key><VersionId>null</VersionId></Object>";

@@ -94,7 +94,7 @@ pub(crate) fn xml(status: StatusCode, document: String) -> Response {
 
 /// Renders failures that occur outside the handlers, for requests below `/s3`.
 pub(crate) fn render(fault: Fault) -> Response {
-    S3Error::from(error::of_fault(fault)).respond("")
+    S3Error::from(error::from_fault(fault)).respond("")
 }
 
 impl From<StorageError> for S3Error {
@@ -139,11 +139,11 @@ impl From<PayloadError> for S3Error {
                 Self::bad_request("InvalidRequest", message)
             }
             PayloadError::InvalidMd5 => Self::bad_request("InvalidDigest", message),
-            PayloadError::OtherMd5 | PayloadError::OtherChecksum(_) => {
+            PayloadError::Md5Mismatch | PayloadError::ChecksumMismatch(_) => {
                 Self::bad_request("BadDigest", message)
             }
-            PayloadError::OtherHash => Self::bad_request("XAmzContentSHA256Mismatch", message),
-            PayloadError::OtherLength => Self::bad_request("IncompleteBody", message),
+            PayloadError::HashMismatch => Self::bad_request("XAmzContentSHA256Mismatch", message),
+            PayloadError::LengthMismatch => Self::bad_request("IncompleteBody", message),
             PayloadError::TooLarge => Self::bad_request("EntityTooLarge", message),
             PayloadError::Chunk(error) => match error {
                 ChunkError::Malformed => Self::bad_request("InvalidRequest", message),

@@ -21,8 +21,8 @@ use crate::objects::routes::ObjectPath;
 use crate::objects::write::{self, Content};
 use crate::operation::Operation;
 
-/// Fields of a form: those of the signature, and what may be said of an object.
-const MOST_FIELDS: usize = 50;
+/// Most fields in a form, signature fields included.
+const MAX_FIELDS: usize = 50;
 
 /// Whether a request without a signature is a form upload.
 pub(super) fn is_form(parts: &Parts) -> bool {
@@ -39,7 +39,7 @@ pub(super) async fn post(
 ) -> Result<Response, S3Error> {
     let media = parts.headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
     let form = Form::new(media, body, parts.extensions.get::<BodyLease>())?;
-    let mut form = form.with_most_fields(MOST_FIELDS);
+    let mut form = form.with_max_fields(MAX_FIELDS);
     let file = form.file().await?;
     let file_name = file.name().unwrap_or_default().to_owned();
     let fields: Vec<(String, String)> = form
@@ -61,41 +61,42 @@ pub(super) async fn post(
     let key = field("key")
         .ok_or_else(|| S3Error::invalid_argument("Bucket POST must contain a field named 'key'"))?;
     let key = key.to_owned();
-    let settings = crate::database::RequestSettings::of(&parts);
+    let settings = crate::database::RequestSettings::from_parts(&parts);
     let target = Target::Object(bucket.clone(), key.clone());
     let call = Call { storage: storage.clone(), parts, target, query: Vec::new(), settings, caller };
     let cx = call.context(Operation::S3_UPLOAD);
     let at = ObjectPath { bucket: bucket.clone(), key: key.clone() };
-    let object = described(&headers_of(&fields), at, &cx.caller, None);
+    let object = described(&description_headers(&fields), at, &cx.caller, None);
     let found = cx.bucket(&bucket).await?;
-    let most_bytes = object.judge(&cx.storage, &found, None, Some(MAX_SINGLE_BYTES))?;
-    let (least_bytes, policys_most) = policy.length.unwrap_or((0, u64::MAX));
+    let max_bytes = object.check_rules(&cx.storage, &found, None, Some(MAX_SINGLE_BYTES))?;
+    let (min_bytes, policy_max) = policy.length.unwrap_or((0, u64::MAX));
     let intent = write::begin(&cx, &object).await?;
-    let most_bytes = most_bytes.min(policys_most);
-    let written = write::write_body(&cx, &intent, most_bytes, None, file.bytes()).await;
+    let max_bytes = max_bytes.min(policy_max);
+    let written = write::write_body(&cx, &intent, max_bytes, None, file.bytes()).await;
     let written = written.map_err(|error| match error.code() {
         "EntityTooLarge" => {
             S3Error::bad_request("EntityTooLarge", "Your proposed upload exceeds the maximum allowed size")
         }
         _ => error.into(),
     })?;
-    if written.size < least_bytes {
+    if written.size < min_bytes {
         let message = "Your proposed upload is smaller than the minimum allowed size";
         return Err(S3Error::bad_request("EntityTooSmall", message));
     }
     form.rest().await?;
-    let content = Content::of(&intent, &written);
+    let content = Content::from_written(&intent, &written);
     let _stored = write::finish(&cx, &object, &content, Some(intent), Vec::new()).await?;
     Ok(answer(&call, &content.e_tag, field("success_action_redirect"), field("success_action_status")))
 }
 
-/// What a form says of the object is what headers say elsewhere.
-fn headers_of(fields: &[(String, String)]) -> HeaderMap {
+/// Turns form fields that describe the object into the equivalent headers.
+fn description_headers(fields: &[(String, String)]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in fields {
-        let is_said = name == "content-type" || name == "cache-control" || name.starts_with("x-amz-meta-");
+        let describes_object =
+            name == "content-type" || name == "cache-control" || name.starts_with("x-amz-meta-");
         if let (true, Ok(name), Ok(value)) =
-            (is_said, HeaderName::try_from(name.as_str()), HeaderValue::from_str(value))
+            (describes_object, HeaderName::try_from(name.as_str()), HeaderValue::from_str(value))
         {
             headers.insert(name, value);
         }

@@ -29,15 +29,15 @@ const UPLOADS: &str = "select e.key, e.id, \
      to_char(e.created_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') \
      from storage.list_multipart_uploads_with_delimiter($1, $2, $3, $4::integer, $5, $6) e";
 
-/// What a list is asked for.
-struct Asked<'a> {
+/// Parameters common to all lists.
+struct ListRequest<'a> {
     prefix: &'a str,
     delimiter: &'a str,
     limit: usize,
     encodes: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ListRequest<'a> {
     fn read(call: &'a Call, limit: &str) -> Result<Self, S3Error> {
         let encodes = match call.parameter("encoding-type") {
             None => false,
@@ -57,8 +57,8 @@ impl<'a> Asked<'a> {
         if self.encodes { encode_path(name) } else { name.to_owned() }
     }
 
-    /// What both kinds of lists repeat of the question.
-    fn repeat(&self, out: &mut Writer) {
+    /// Repeats the request's parameters in the response.
+    fn write_parameters(&self, out: &mut Writer) {
         out.text("Prefix", self.show(self.prefix));
         if !self.delimiter.is_empty() {
             out.text("Delimiter", self.show(self.delimiter));
@@ -78,17 +78,17 @@ impl<'a> Asked<'a> {
 }
 
 pub(super) async fn objects_v1(call: &Call) -> Result<Response, S3Error> {
-    let asked = Asked::read(call, "max-keys")?;
+    let request = ListRequest::read(call, "max-keys")?;
     let marker = call.parameter("marker").unwrap_or_default();
-    let rows = read(call, Operation::S3_OBJECT_LIST, OBJECTS, &asked, "", marker).await?;
-    let (page, is_truncated) = asked.page(&rows);
+    let rows = read(call, Operation::S3_OBJECT_LIST, OBJECTS, &request, "", marker).await?;
+    let (page, is_truncated) = request.page(&rows);
     let mut out = Writer::new("ListBucketResult");
-    out.text("Name", call.bucket()).text("Marker", asked.show(marker));
-    asked.repeat(&mut out);
-    out.text("MaxKeys", asked.limit).text("IsTruncated", is_truncated);
+    out.text("Name", call.bucket()).text("Marker", request.show(marker));
+    request.write_parameters(&mut out);
+    out.text("MaxKeys", request.limit).text("IsTruncated", is_truncated);
     let last = page.last().and_then(|row| row.text(0)).filter(|_| is_truncated);
-    out.optional("NextMarker", last.map(|name| asked.show(name)));
-    write_entries(&mut out, &asked, page, Entry::Object);
+    out.optional("NextMarker", last.map(|name| request.show(name)));
+    write_entries(&mut out, &request, page, Entry::Object);
     Ok(xml(StatusCode::OK, out.finish("ListBucketResult")))
 }
 
@@ -96,63 +96,63 @@ pub(super) async fn objects_v2(call: &Call) -> Result<Response, S3Error> {
     if call.parameter("list-type") != Some("2") {
         return Err(S3Error::invalid_argument("list-type must be 2"));
     }
-    let asked = Asked::read(call, "max-keys")?;
+    let request = ListRequest::read(call, "max-keys")?;
     let start_after = call.parameter("start-after").unwrap_or_default();
     let token = call.parameter("continuation-token");
     let after = token.map(read_token).transpose()?.unwrap_or_default();
-    let rows = read(call, Operation::S3_OBJECT_LIST, OBJECTS, &asked, start_after, &after).await?;
-    let (page, is_truncated) = asked.page(&rows);
+    let rows = read(call, Operation::S3_OBJECT_LIST, OBJECTS, &request, start_after, &after).await?;
+    let (page, is_truncated) = request.page(&rows);
     let mut out = Writer::new("ListBucketResult");
     out.text("Name", call.bucket());
-    asked.repeat(&mut out);
-    out.text("MaxKeys", asked.limit).text("KeyCount", page.len()).text("IsTruncated", is_truncated);
+    request.write_parameters(&mut out);
+    out.text("MaxKeys", request.limit).text("KeyCount", page.len()).text("IsTruncated", is_truncated);
     out.optional("ContinuationToken", token);
     let last = page.last().and_then(|row| row.text(0)).filter(|_| is_truncated);
     out.optional("NextContinuationToken", last.map(|name| URL_SAFE_NO_PAD.encode(name)));
     if !start_after.is_empty() {
-        out.text("StartAfter", asked.show(start_after));
+        out.text("StartAfter", request.show(start_after));
     }
-    write_entries(&mut out, &asked, page, Entry::Object);
+    write_entries(&mut out, &request, page, Entry::Object);
     Ok(xml(StatusCode::OK, out.finish("ListBucketResult")))
 }
 
 /// ListObjectVersions: the single version of each object, named as S3 does for unversioned buckets.
 pub(super) async fn object_versions(call: &Call) -> Result<Response, S3Error> {
-    let asked = Asked::read(call, "max-keys")?;
+    let request = ListRequest::read(call, "max-keys")?;
     let key_marker = call.parameter("key-marker").unwrap_or_default();
-    let rows = read(call, Operation::S3_OBJECT_LIST, OBJECTS, &asked, "", key_marker).await?;
-    let (page, is_truncated) = asked.page(&rows);
+    let rows = read(call, Operation::S3_OBJECT_LIST, OBJECTS, &request, "", key_marker).await?;
+    let (page, is_truncated) = request.page(&rows);
     let mut out = Writer::new("ListVersionsResult");
-    out.text("Name", call.bucket()).text("KeyMarker", asked.show(key_marker));
+    out.text("Name", call.bucket()).text("KeyMarker", request.show(key_marker));
     out.text("VersionIdMarker", call.parameter("version-id-marker").unwrap_or_default());
-    asked.repeat(&mut out);
-    out.text("MaxKeys", asked.limit).text("IsTruncated", is_truncated);
+    request.write_parameters(&mut out);
+    out.text("MaxKeys", request.limit).text("IsTruncated", is_truncated);
     if let Some(last) = page.last().filter(|_| is_truncated) {
-        out.text("NextKeyMarker", asked.show(last.text(0).unwrap_or_default()));
+        out.text("NextKeyMarker", request.show(last.text(0).unwrap_or_default()));
         out.text("NextVersionIdMarker", ONLY_VERSION);
     }
-    write_entries(&mut out, &asked, page, Entry::Version);
+    write_entries(&mut out, &request, page, Entry::Version);
     Ok(xml(StatusCode::OK, out.finish("ListVersionsResult")))
 }
 
 pub(super) async fn multipart_uploads(call: &Call) -> Result<Response, S3Error> {
-    let asked = Asked::read(call, "max-uploads")?;
+    let request = ListRequest::read(call, "max-uploads")?;
     let key_marker = call.parameter("key-marker").unwrap_or_default();
     let upload_marker = call.parameter("upload-id-marker").unwrap_or_default();
     let operation = Operation::S3_UPLOAD_LIST_MULTIPART;
-    let rows = read(call, operation, UPLOADS, &asked, key_marker, upload_marker).await?;
-    let (page, is_truncated) = asked.page(&rows);
+    let rows = read(call, operation, UPLOADS, &request, key_marker, upload_marker).await?;
+    let (page, is_truncated) = request.page(&rows);
     let mut out = Writer::new("ListMultipartUploadsResult");
-    out.text("Bucket", call.bucket()).text("KeyMarker", asked.show(key_marker));
+    out.text("Bucket", call.bucket()).text("KeyMarker", request.show(key_marker));
     out.text("UploadIdMarker", upload_marker);
-    asked.repeat(&mut out);
-    out.text("MaxUploads", asked.limit).text("IsTruncated", is_truncated);
+    request.write_parameters(&mut out);
+    out.text("MaxUploads", request.limit).text("IsTruncated", is_truncated);
     if let Some(last) = page.last().filter(|_| is_truncated) {
-        out.text("NextKeyMarker", asked.show(last.text(0).unwrap_or_default()));
+        out.text("NextKeyMarker", request.show(last.text(0).unwrap_or_default()));
         out.text("NextUploadIdMarker", last.text(1).unwrap_or_default());
     }
     for row in page {
-        let key = asked.show(row.text(0).unwrap_or_default());
+        let key = request.show(row.text(0).unwrap_or_default());
         match row.text(1) {
             Some(id) => out.element("Upload", |out| {
                 out.text("Key", key).text("UploadId", id).text("StorageClass", "STANDARD");
@@ -171,18 +171,18 @@ async fn read(
     call: &Call,
     operation: Operation,
     text: &'static str,
-    asked: &Asked<'_>,
+    request: &ListRequest<'_>,
     after: &str,
     next: &str,
 ) -> Result<Vec<Row>, S3Error> {
     let mut batch = call.storage.database.batch(&call.settings, operation, &Caller::service());
-    let bucket = Bucket::look_up_in(&mut batch, call.bucket());
+    let bucket = Bucket::query_in(&mut batch, call.bucket());
     batch.act_as(&call.caller);
     let params: Vec<Param> = vec![
         call.bucket().into(),
-        asked.prefix.into(),
-        asked.delimiter.into(),
-        Param::from_display(asked.limit + 1),
+        request.prefix.into(),
+        request.delimiter.into(),
+        Param::from_display(request.limit + 1),
         after.into(),
         next.into(),
     ];
@@ -199,9 +199,9 @@ enum Entry {
     Version,
 }
 
-fn write_entries(out: &mut Writer, asked: &Asked<'_>, page: &[Row], entry: Entry) {
+fn write_entries(out: &mut Writer, request: &ListRequest<'_>, page: &[Row], entry: Entry) {
     for row in page {
-        let name = asked.show(row.text(0).unwrap_or_default());
+        let name = request.show(row.text(0).unwrap_or_default());
         if row.text(1).is_none() {
             out.element("CommonPrefixes", |out| {
                 out.text("Prefix", name);

@@ -18,7 +18,7 @@ use super::error::{S3Error, xml};
 use super::payload::Payload;
 use super::sigv4::encode_path;
 use super::write::{
-    MAX_SINGLE_BYTES, copied, creates_only, describe_bytes, described, receive, source, taken,
+    MAX_SINGLE_BYTES, copied, creates_only, describe_bytes, described, exists_error, receive, source,
 };
 use super::xml::Writer;
 use crate::blobs::intents::{self, Intent};
@@ -31,8 +31,8 @@ use crate::operation::Operation;
 /// Most parts per page.
 const MAX_PARTS: usize = 1000;
 
-/// An upload that has begun.
-struct Begun {
+/// A multipart upload in progress.
+struct OpenUpload {
     id: String,
     object: NewObject,
     /// Size of all parts except the one being uploaded.
@@ -59,7 +59,7 @@ pub(super) async fn create(call: &Call) -> Result<Response, S3Error> {
     let cx = call.context(Operation::S3_UPLOAD_CREATE_MULTIPART);
     let object = described(call.headers(), call.object(), &cx.caller, None);
     let bucket = cx.bucket(&object.at.bucket).await?;
-    let _most_bytes = object.judge(&cx.storage, &bucket, None, None)?;
+    let _max_bytes = object.check_rules(&cx.storage, &bucket, None, None)?;
     let id = random::token(43);
     let metadata = json!({"mimetype": object.mime_type, "cacheControl": object.cache_control}).to_string();
     // Nothing is stored under this version; completion assigns the blob.
@@ -91,12 +91,12 @@ pub(super) async fn create(call: &Call) -> Result<Response, S3Error> {
 pub(super) async fn put_part(call: &Call, mut payload: Payload) -> Result<Response, S3Error> {
     let number = number(call)?;
     let cx = call.context(Operation::S3_UPLOAD_PART);
-    let begun = find(call, &cx, Some(number)).await?;
+    let upload = find(call, &cx, Some(number)).await?;
     let length = payload.announced_length();
-    let most_bytes = room(&cx, &begun, length).await?;
-    let intent = write::begin(&cx, &begun.object).await?;
-    let written = receive(&cx, &intent, most_bytes, &mut payload).await?;
-    let e_tag = store_part(&cx, &begun, number, intent, &written).await?;
+    let max_bytes = max_part_bytes(&cx, &upload, length).await?;
+    let intent = write::begin(&cx, &upload.object).await?;
+    let written = receive(&cx, &intent, max_bytes, &mut payload).await?;
+    let e_tag = store_part(&cx, &upload, number, intent, &written).await?;
     let mut headers = HeaderMap::new();
     describe_bytes(&mut headers, &e_tag, payload.checksum());
     Ok(headers.into_response())
@@ -110,13 +110,13 @@ pub(super) async fn copy_part(call: &Call) -> Result<String, S3Error> {
     let range = source_range(call.header("x-amz-copy-source-range"), size)?;
     let length = range.end - range.start;
     let cx = call.context(operation);
-    let begun = find(call, &cx, Some(number)).await?;
-    let most_bytes = room(&cx, &begun, Some(length)).await?;
-    let intent = write::begin(&cx, &begun.object).await?;
+    let upload = find(call, &cx, Some(number)).await?;
+    let max_bytes = max_part_bytes(&cx, &upload, Some(length)).await?;
+    let intent = write::begin(&cx, &upload.object).await?;
     let bytes = cx.storage.blobs.read(blob, range).await.map_err(StorageError::from)?;
     let bytes = bytes.map_err(StorageError::from);
-    let written = write::write_body(&cx, &intent, most_bytes, Some(length), bytes).await?;
-    let e_tag = store_part(&cx, &begun, number, intent, &written).await?;
+    let written = write::write_body(&cx, &intent, max_bytes, Some(length), bytes).await?;
+    let e_tag = store_part(&cx, &upload, number, intent, &written).await?;
     Ok(copied("CopyPartResult", &e_tag, cx.storage.callers.clock.now()))
 }
 
@@ -130,18 +130,21 @@ pub(super) async fn list_parts(call: &Call) -> Result<Response, S3Error> {
     let marker =
         if call.parameter("part-number-marker").is_some_and(|text| !text.is_empty()) { marker } else { 0 };
     let cx = call.context(Operation::S3_UPLOAD_LIST_PARTS);
-    let begun = find(call, &cx, None).await?;
-    write::probe(&cx, &begun.object).await?;
+    let upload = find(call, &cx, None).await?;
+    write::probe(&cx, &upload.object).await?;
     let mut batch = cx.as_service();
-    let params =
-        [begun.id.as_str().into(), Param::from_display(marker), Param::from_display(limit.saturating_add(1))];
+    let params = [
+        upload.id.as_str().into(),
+        Param::from_display(marker),
+        Param::from_display(limit.saturating_add(1)),
+    ];
     let found = batch.query(LIST, params);
     let rows = batch.read(call.deadline()).await?;
     let rows = rows.all(found);
     let is_truncated = limit > 0 && rows.len() > limit;
     let page = rows.get(..limit).unwrap_or(rows);
     let mut out = Writer::new("ListPartsResult");
-    out.text("Bucket", call.bucket()).text("Key", call.key()).text("UploadId", &begun.id);
+    out.text("Bucket", call.bucket()).text("Key", call.key()).text("UploadId", &upload.id);
     out.text("PartNumberMarker", marker).text("MaxParts", limit).text("IsTruncated", is_truncated);
     let last = page.last().and_then(|row| row.text(0)).filter(|_| is_truncated);
     out.optional("NextPartNumberMarker", last).text("StorageClass", "STANDARD");
@@ -158,53 +161,54 @@ pub(super) async fn list_parts(call: &Call) -> Result<Response, S3Error> {
 /// AbortMultipartUpload. Answers 200, as upstream does.
 pub(super) async fn abort(call: &Call) -> Result<Response, S3Error> {
     let cx = call.context(Operation::S3_UPLOAD_ABORT_MULTIPART);
-    let begun = find(call, &cx, None).await?;
-    write::probe(&cx, &begun.object).await?;
+    let upload = find(call, &cx, None).await?;
+    write::probe(&cx, &upload.object).await?;
     let mut batch = cx.as_service();
-    let deleted = batch.push(end_statement(&begun.id));
+    let deleted = batch.push(end_statement(&upload.id));
     let rows = batch.commit(call.deadline()).await?;
     rows.first(deleted).ok_or_else(StorageError::no_such_upload)?;
     Ok(StatusCode::OK.into_response())
 }
 
-/// What CompleteMultipartUpload is asked to join; its body has to be read before the work begins.
-pub(super) async fn wanted_parts(call: &Call, payload: Payload) -> Result<Vec<CompletedPart>, S3Error> {
+/// The parts listed in CompleteMultipartUpload; the body has to be read before the response starts.
+pub(super) async fn read_parts(call: &Call, payload: Payload) -> Result<Vec<CompletedPart>, S3Error> {
     documents::completed_parts(&call.document(payload).await?)
 }
 
-pub(super) async fn complete(call: Call, wanted: Vec<CompletedPart>) -> Result<String, S3Error> {
+pub(super) async fn complete(call: Call, requested: Vec<CompletedPart>) -> Result<String, S3Error> {
     let cx = call.context(Operation::S3_UPLOAD_COMPLETE_MULTIPART);
-    let mut begun = find(&call, &cx, None).await?;
-    begun.object.upsert = !creates_only(call.headers())?;
-    let parts = chosen(&wanted, &stored_parts(&cx, &begun).await?)?;
+    let mut upload = find(&call, &cx, None).await?;
+    upload.object.upsert = !creates_only(call.headers())?;
+    let parts = select_parts(&requested, &stored_parts(&cx, &upload).await?)?;
     let size = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.size));
-    begun.object.announced = Some(size);
-    let bucket = cx.bucket(&begun.object.at.bucket).await?;
-    let _most_bytes = begun.object.judge(&cx.storage, &bucket, Some(size), None)?;
-    let e_tag = e_tag_of(&parts);
-    let mut also = vec![RequiredStatement {
-        statement: end_statement(&begun.id),
+    upload.object.announced = Some(size);
+    let bucket = cx.bucket(&upload.object.at.bucket).await?;
+    let _max_bytes = upload.object.check_rules(&cx.storage, &bucket, Some(size), None)?;
+    let e_tag = object_e_tag(&parts);
+    let mut required = vec![RequiredStatement {
+        statement: end_statement(&upload.id),
         otherwise: StorageError::no_such_upload(),
     }];
     let (blob, intent) = match parts.as_slice() {
         [part] => {
-            write::probe(&cx, &begun.object).await.map_err(taken)?;
-            // The object takes the part's blob over, provided that it is still the part's.
-            also.insert(
+            write::probe(&cx, &upload.object).await.map_err(exists_error)?;
+            // The object takes over the part's blob, unless the part was replaced meanwhile.
+            required.insert(
                 0,
-                RequiredStatement { statement: take_statement(&begun.id, part), otherwise: changed_parts() },
+                RequiredStatement { statement: take_statement(&upload.id, part), otherwise: changed_parts() },
             );
             (part.blob, None)
         }
         _ => {
-            let intent = write::begin(&cx, &begun.object).await.map_err(taken)?;
+            let intent = write::begin(&cx, &upload.object).await.map_err(exists_error)?;
             let blobs: Vec<BlobId> = parts.iter().map(|part| part.blob).collect();
             cx.storage.blobs.concat(&blobs, intent.blob()).await.map_err(StorageError::from)?;
             (intent.blob(), Some(intent))
         }
     };
     let content = Content { blob, size, e_tag };
-    let _stored = write::finish(&cx, &begun.object, &content, intent, also).await.map_err(taken)?;
+    let _stored =
+        write::finish(&cx, &upload.object, &content, intent, required).await.map_err(exists_error)?;
     let mut out = Writer::new("CompleteMultipartUploadResult");
     let prefix = call.storage.public_url.trim_end_matches('/');
     let (bucket, key) = (encode_path(call.bucket()), encode_path(call.key()));
@@ -219,8 +223,8 @@ fn number(call: &Call) -> Result<u32, S3Error> {
     call.parameter("partNumber").and_then(part_number).ok_or_else(|| S3Error::invalid_argument(message))
 }
 
-/// The upload that a request names, if the caller began it.
-async fn find(call: &Call, cx: &Context, except: Option<u32>) -> Result<Begun, S3Error> {
+/// The upload named in the request, if the caller created it.
+async fn find(call: &Call, cx: &Context, except: Option<u32>) -> Result<OpenUpload, S3Error> {
     const FIND: &str = "select u.metadata ->> 'mimetype', u.metadata ->> 'cacheControl', u.user_metadata::text, \
          (select coalesce(sum(p.size), 0) from storage.s3_multipart_uploads_parts p \
           where p.upload_id = u.id and p.part_number is distinct from $4::integer), u.owner_id \
@@ -236,7 +240,7 @@ async fn find(call: &Call, cx: &Context, except: Option<u32>) -> Result<Begun, S
         return Err(StorageError::row_level_security().into());
     }
     let text = |column: usize, otherwise: &str| row.text(column).unwrap_or(otherwise).to_owned();
-    Ok(Begun {
+    Ok(OpenUpload {
         id: id.to_owned(),
         object: NewObject {
             at: call.object(),
@@ -252,22 +256,22 @@ async fn find(call: &Call, cx: &Context, except: Option<u32>) -> Result<Begun, S
     })
 }
 
-/// How many bytes a part may have, so that the object stays within its limits.
-async fn room(cx: &Context, begun: &Begun, length: Option<u64>) -> Result<u64, S3Error> {
-    let bucket = cx.bucket(&begun.object.at.bucket).await?;
-    let all = length.map(|length| length.saturating_add(begun.other_bytes));
-    let most_bytes = begun.object.judge(&cx.storage, &bucket, all, None)?;
-    let most_bytes = most_bytes.saturating_sub(begun.other_bytes).min(MAX_SINGLE_BYTES);
-    if length.is_some_and(|length| length > most_bytes) {
+/// Maximum size of a part within the object's limits.
+async fn max_part_bytes(cx: &Context, upload: &OpenUpload, length: Option<u64>) -> Result<u64, S3Error> {
+    let bucket = cx.bucket(&upload.object.at.bucket).await?;
+    let all = length.map(|length| length.saturating_add(upload.other_bytes));
+    let max_bytes = upload.object.check_rules(&cx.storage, &bucket, all, None)?;
+    let max_bytes = max_bytes.saturating_sub(upload.other_bytes).min(MAX_SINGLE_BYTES);
+    if length.is_some_and(|length| length > max_bytes) {
         return Err(StorageError::entity_too_large().into());
     }
-    Ok(most_bytes)
+    Ok(max_bytes)
 }
 
 /// Stores a blob as the part with this number; the blob of a replaced part becomes garbage.
 async fn store_part(
     cx: &Context,
-    begun: &Begun,
+    upload: &OpenUpload,
     number: u32,
     intent: Intent,
     written: &Written,
@@ -293,21 +297,21 @@ async fn store_part(
         at.bucket.as_str().into(),
         at.key.as_str().into(),
         format!("\"{e_tag}\"").into(),
-        begun.object.owner.clone().into(),
+        upload.object.owner.clone().into(),
         intent.blob().to_string().into(),
         Param::from_display(written.size),
     ];
     let _inserted = batch.query(INSERT, params);
     let _counted = batch.query(COUNT, [id()]);
     let taken = batch.push(intents::commit_step(intent.blob()));
-    let is_whole =
+    let has_succeeded =
         move |rows: &crate::database::Rows| rows.first(locked).is_some() && rows.first(taken).is_some();
     let gone = |error: StorageError| match error.code() {
         // The part's row references its upload.
         "InvalidRequest" => StorageError::no_such_upload(),
         _ => error,
     };
-    let rows = batch.commit_if(cx.deadline.renewed(), is_whole).await.map_err(gone)?;
+    let rows = batch.commit_if(cx.deadline.renewed(), has_succeeded).await.map_err(gone)?;
     rows.first(locked).ok_or_else(StorageError::no_such_upload)?;
     // The sweeper has discarded the intent, so the bytes may be deleted.
     rows.first(taken).ok_or_else(StorageError::aborted)?;
@@ -315,17 +319,17 @@ async fn store_part(
     Ok(e_tag)
 }
 
-async fn stored_parts(cx: &Context, begun: &Begun) -> Result<Vec<StoredPart>, S3Error> {
+async fn stored_parts(cx: &Context, upload: &OpenUpload) -> Result<Vec<StoredPart>, S3Error> {
     const LIST: &str = "select part_number, etag, size, version \
          from storage.s3_multipart_uploads_parts where upload_id = $1 order by part_number";
     let mut batch = cx.as_service();
-    let found = batch.query(LIST, [begun.id.as_str().into()]);
+    let found = batch.query(LIST, [upload.id.as_str().into()]);
     let rows = batch.read(cx.deadline.renewed()).await?;
-    Ok(rows.all(found).iter().filter_map(StoredPart::of).collect())
+    Ok(rows.all(found).iter().filter_map(StoredPart::from_row).collect())
 }
 
 impl StoredPart {
-    fn of(row: &Row) -> Option<Self> {
+    fn from_row(row: &Row) -> Option<Self> {
         Some(Self {
             number: u32::try_from(row.number(0)?).ok()?,
             e_tag: unquoted(row.text(1)?).to_owned(),
@@ -335,9 +339,9 @@ impl StoredPart {
     }
 }
 
-/// The stored parts that the client names, by number and ETag.
-fn chosen(wanted: &[CompletedPart], stored: &[StoredPart]) -> Result<Vec<StoredPart>, S3Error> {
-    wanted
+/// The stored parts selected by the client, matched by number and ETag.
+fn select_parts(requested: &[CompletedPart], stored: &[StoredPart]) -> Result<Vec<StoredPart>, S3Error> {
+    requested
         .iter()
         .map(|part| {
             let found = stored.iter().find(|stored| stored.number == part.number).ok_or_else(missing_part)?;
@@ -407,7 +411,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_range_of_a_source_lies_within_it() {
+    fn source_range_must_lie_within_the_source() {
         let range = |header: Option<&str>| source_range(header, 10).map_err(|error| error.code());
         assert_eq!(range(None), Ok(0..10));
         assert_eq!(range(Some("bytes=2-4")), Ok(2..5));
@@ -419,10 +423,10 @@ mod tests {
     }
 
     #[test]
-    fn an_entity_tag_is_made_of_the_parts_tags() {
+    fn etag_is_derived_from_the_parts() {
         let part =
             |e_tag: &str| StoredPart { number: 1, e_tag: e_tag.to_owned(), size: 1, blob: BlobId::random() };
         let (a, b) = (part("0cc175b9c0f1b6a831c399e269772661"), part("92eb5ffee6ae2fec3ad71c777531578f"));
-        assert_eq!(e_tag_of(&[a, b]), "96e024ba2074fe77e8e965ba43a704be-2");
+        assert_eq!(object_e_tag(&[a, b]), "96e024ba2074fe77e8e965ba43a704be-2");
     }
 }

@@ -85,11 +85,11 @@ enum Level {
 struct Route {
     method: Method,
     level: Level,
-    /// Parameters that make it this operation.
-    needs: &'static [&'static str],
-    /// Parameters that it may have besides.
-    takes: &'static [&'static str],
-    /// Whether it has `x-amz-copy-source`.
+    /// Required parameters.
+    required: &'static [&'static str],
+    /// Optional parameters.
+    optional: &'static [&'static str],
+    /// Whether the request must have `x-amz-copy-source`.
     copies: bool,
     action: Action,
 }
@@ -98,11 +98,11 @@ impl Route {
     const fn new(
         method: Method,
         level: Level,
-        needs: &'static [&'static str],
-        takes: &'static [&'static str],
+        required: &'static [&'static str],
+        optional: &'static [&'static str],
         action: Action,
     ) -> Self {
-        Self { method, level, needs, takes, copies: false, action }
+        Self { method, level, required, optional, copies: false, action }
     }
 
     const fn copying(mut self) -> Self {
@@ -169,9 +169,9 @@ const ROUTES: &[Route] = &[
     Route::new(Method::DELETE, Level::Object, &[], &[], Action::DeleteObject),
 ];
 
-/// Headers without which the request would do something else. Those that only ask for a storage class, an owner's name or an
-/// encryption that the disk or the backend has anyway are passed over, as upstream does.
-const UNKNOWN_HEADERS: [&str; 8] = [
+/// Headers that change the meaning of the request and are not supported. Headers that only select a storage
+/// class, an owner or encryption at rest are ignored, as upstream does.
+const UNSUPPORTED_HEADERS: [&str; 8] = [
     "x-amz-write-offset-bytes",
     "x-amz-tagging",
     "x-amz-website-redirect-location",
@@ -199,25 +199,26 @@ impl Action {
             Target::Object(..) => Level::Object,
         };
         let copies = headers.contains_key("x-amz-copy-source");
-        let mut of_method =
+        let mut candidates =
             ROUTES.iter().filter(|route| route.method == *method && route.level == level).peekable();
-        if of_method.peek().is_none() {
+        if candidates.peek().is_none() {
             return Err(S3Error::method_not_allowed());
         }
         let has = |name: &&str| query.iter().any(|(found, _)| found == *name);
-        let route = of_method
-            .find(|route| route.needs.iter().all(has) && (!route.copies || copies))
+        let route = candidates
+            .find(|route| route.required.iter().all(has) && (!route.copies || copies))
             .ok_or_else(S3Error::not_implemented)?;
         let is_known = |name: &str| {
-            let own = route.needs.contains(&name) || route.takes.contains(&name);
-            own || matches!(name, "x-id" | VERSION_ID)
+            let is_of_route = route.required.contains(&name) || route.optional.contains(&name);
+            is_of_route
+                || matches!(name, "x-id" | VERSION_ID)
                 || name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("x-amz-"))
         };
         let names_version = |name: &str, value: &str| name == VERSION_ID && value != ONLY_VERSION;
         if !query.iter().all(|(name, value)| is_known(name) && !names_version(name, value)) {
             return Err(S3Error::not_implemented());
         }
-        if UNKNOWN_HEADERS.iter().any(|name| headers.contains_key(*name)) {
+        if UNSUPPORTED_HEADERS.iter().any(|name| headers.contains_key(*name)) {
             return Err(S3Error::not_implemented());
         }
         Ok(route.action)
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_bucket_and_key() {
+    fn parses_bucket_and_key() {
         let object = |bucket: &str, key: &str| Target::Object(bucket.to_owned(), key.to_owned());
         for (path, expected) in [
             ("", Target::Service),
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operation_is_found() {
+    fn identifies_each_operation() {
         let cases: [(&str, &str, &[&'static str], Action); 28] = [
             ("GET", "/?x-id=ListBuckets", &[], Action::ListBuckets),
             ("PUT", "/b", &[], Action::CreateBucket),
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_offered_is_not_taken_for_something_else() {
+    fn rejects_unsupported_operations() {
         for (method, path) in [
             ("PUT", "/b/k?acl"),
             ("PUT", "/b/k?tagging"),
@@ -314,7 +315,7 @@ mod tests {
         ] {
             assert_eq!(action(method, path, &[]), Err("NotImplemented"), "{method} {path}");
         }
-        for header in UNKNOWN_HEADERS {
+        for header in UNSUPPORTED_HEADERS {
             assert_eq!(action("PUT", "/b/k", &[header]), Err("NotImplemented"), "{header}");
         }
         for (method, path) in [("PATCH", "/b/k"), ("POST", "/"), ("DELETE", "/"), ("OPTIONS", "/b")] {

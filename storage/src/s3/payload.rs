@@ -76,20 +76,20 @@ pub(crate) enum PayloadError {
     Chunk(#[from] ChunkError),
     /// The body does not match the signed hash.
     #[error("The provided 'x-amz-content-sha256' header does not match what was computed.")]
-    OtherHash,
-    /// The announced MD5 is another body's.
+    HashMismatch,
+    /// The body does not match `Content-MD5`.
     #[error("The Content-MD5 you specified did not match what we received.")]
-    OtherMd5,
-    /// The announced checksum is another body's.
+    Md5Mismatch,
+    /// The body does not match the announced checksum.
     #[error("The {0} you specified did not match the calculated checksum.")]
-    OtherChecksum(&'static str),
-    /// The announced checksum did not come.
+    ChecksumMismatch(&'static str),
+    /// The announced trailer is missing.
     #[error("The body has no trailer {0}, which x-amz-trailer announces")]
     MissingTrailer(&'static str),
     /// The length differs from `x-amz-decoded-content-length`.
     #[error("You did not provide the number of bytes specified by the Content-Length HTTP header")]
-    OtherLength,
-    /// More bytes than this kind of body may have.
+    LengthMismatch,
+    /// The body exceeds the maximum for its kind.
     #[error("Your proposed upload exceeds the maximum allowed size")]
     TooLarge,
     /// No memory is available for the body.
@@ -102,7 +102,7 @@ pub(crate) enum PayloadError {
 
 /// What the headers announce about the body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Promises {
+pub(crate) struct Announced {
     sha256: Option<[u8; 32]>,
     md5: Option<[u8; 16]>,
     checksum: Option<(Algorithm, String)>,
@@ -111,11 +111,11 @@ pub(crate) struct Promises {
     pub(crate) length: Option<u64>,
 }
 
-impl Promises {
-    /// Reads the headers of a request whose body has this form.
+impl Announced {
+    /// Reads the headers of a request with this kind of body.
     ///
     /// # Errors
-    /// One of them has no meaning.
+    /// Invalid value of a header.
     pub(crate) fn read(headers: &HeaderMap, form: PayloadForm) -> Result<Self, PayloadError> {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
         let number = |name: &'static str| {
@@ -138,7 +138,7 @@ impl Promises {
             .find_map(|algorithm| text(algorithm.header()).map(|value| (algorithm, value.to_owned())));
         let trailer = match (form, text("x-amz-trailer")) {
             (PayloadForm::Chunked { has_trailers: true, .. }, Some(name)) => {
-                let algorithm = Algorithm::of_header(&name.to_ascii_lowercase());
+                let algorithm = Algorithm::from_header(&name.to_ascii_lowercase());
                 Some(algorithm.ok_or(PayloadError::InvalidHeader("x-amz-trailer"))?)
             }
             _ => None,
@@ -153,7 +153,7 @@ impl Promises {
 
 /// Verifies the announcements while the body is read.
 struct Checks {
-    promises: Promises,
+    announced: Announced,
     sha256: Option<digest::Context>,
     md5: Option<Md5>,
     checksum: Option<Checksum>,
@@ -161,14 +161,14 @@ struct Checks {
 }
 
 impl Checks {
-    fn new(promises: Promises) -> Self {
-        let algorithm = promises.trailer.or(promises.checksum.as_ref().map(|(algorithm, _)| *algorithm));
+    fn new(announced: Announced) -> Self {
+        let algorithm = announced.trailer.or(announced.checksum.as_ref().map(|(algorithm, _)| *algorithm));
         Self {
-            sha256: promises.sha256.map(|_| digest::Context::new(&digest::SHA256)),
-            md5: promises.md5.map(|_| Md5::new()),
+            sha256: announced.sha256.map(|_| digest::Context::new(&digest::SHA256)),
+            md5: announced.md5.map(|_| Md5::new()),
             checksum: algorithm.map(Checksum::new),
             length: 0,
-            promises,
+            announced,
         }
     }
 
@@ -191,32 +191,32 @@ impl Checks {
 
     /// Verifies everything and returns the checksum, if there was one.
     fn finish(self, trailers: &[(String, String)]) -> Result<Option<(Algorithm, String)>, PayloadError> {
-        let Self { promises, sha256, md5, checksum, length } = self;
-        if promises.length.is_some_and(|promised| promised != length) {
-            return Err(PayloadError::OtherLength);
+        let Self { announced, sha256, md5, checksum, length } = self;
+        if announced.length.is_some_and(|expected_length| expected_length != length) {
+            return Err(PayloadError::LengthMismatch);
         }
-        if let (Some(expected), Some(sha256)) = (promises.sha256, sha256)
+        if let (Some(expected), Some(sha256)) = (announced.sha256, sha256)
             && !constant_time_eq(&expected, sha256.finish().as_ref())
         {
-            return Err(PayloadError::OtherHash);
+            return Err(PayloadError::HashMismatch);
         }
-        if let (Some(expected), Some(md5)) = (promises.md5, md5)
+        if let (Some(expected), Some(md5)) = (announced.md5, md5)
             && expected[..] != md5.finalize()[..]
         {
-            return Err(PayloadError::OtherMd5);
+            return Err(PayloadError::Md5Mismatch);
         }
         let Some(checksum) = checksum else { return Ok(None) };
         let algorithm = checksum.algorithm();
-        let expected = match promises.trailer {
+        let expected = match announced.trailer {
             Some(_) => {
                 let sent = trailers.iter().find(|(name, _)| name == algorithm.header());
                 sent.map(|(_, value)| value.clone())
                     .ok_or(PayloadError::MissingTrailer(algorithm.header()))?
             }
-            None => promises.checksum.map(|(_, value)| value).unwrap_or_default(),
+            None => announced.checksum.map(|(_, value)| value).unwrap_or_default(),
         };
         if checksum.finish() != expected {
-            return Err(PayloadError::OtherChecksum(algorithm.header()));
+            return Err(PayloadError::ChecksumMismatch(algorithm.header()));
         }
         Ok(Some((algorithm, expected)))
     }
@@ -250,7 +250,7 @@ impl Payload {
         form: PayloadForm,
         signer: Option<ChunkSigner>,
     ) -> Result<Self, PayloadError> {
-        let promises = Promises::read(headers, form)?;
+        let announced = Announced::read(headers, form)?;
         let decoder = match form {
             PayloadForm::Hashed(_) | PayloadForm::Unsigned => None,
             PayloadForm::Chunked { is_signed: true, has_trailers } => {
@@ -260,13 +260,13 @@ impl Payload {
             }
             PayloadForm::Chunked { is_signed: false, has_trailers } => Some(Decoder::new(None, has_trailers)),
         };
-        Ok(Self { body, input: Bytes::new(), decoder, checks: Some(Checks::new(promises)), checksum: None })
+        Ok(Self { body, input: Bytes::new(), decoder, checks: Some(Checks::new(announced)), checksum: None })
     }
 
     /// Announced length of the data.
     #[must_use]
     pub(crate) fn announced_length(&self) -> Option<u64> {
-        self.checks.as_ref().and_then(|checks| checks.promises.length)
+        self.checks.as_ref().and_then(|checks| checks.announced.length)
     }
 
     /// The next piece of data. `None` after the body has ended and was verified.
@@ -314,22 +314,22 @@ impl Payload {
     pub(crate) async fn collect(
         mut self,
         limit: usize,
-        hold: Option<BodyLease>,
+        lease: Option<BodyLease>,
     ) -> Result<Bytes, PayloadError> {
-        let mut whole = BytesMut::new();
+        let mut collected = BytesMut::new();
         while let Some(piece) = self.next().await? {
-            if whole.len() + piece.len() > limit {
+            if collected.len() + piece.len() > limit {
                 return Err(PayloadError::TooLarge);
             }
-            if hold.as_ref().is_some_and(|hold| !hold.grow(piece.len())) {
+            if lease.as_ref().is_some_and(|lease| !lease.grow(piece.len())) {
                 return Err(PayloadError::Busy);
             }
-            whole.extend_from_slice(&piece);
+            collected.extend_from_slice(&piece);
         }
-        let whole = whole.freeze();
-        Ok(match hold {
-            Some(hold) => hold.keep(whole),
-            None => whole,
+        let collected = collected.freeze();
+        Ok(match lease {
+            Some(lease) => lease.keep(collected),
+            None => collected,
         })
     }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 /// Fields that need no condition.
-const FREE: [&str; 4] = ["policy", "x-amz-signature", "file", "awsaccesskeyid"];
+const UNCOVERED_FIELDS: [&str; 4] = ["policy", "x-amz-signature", "file", "awsaccesskeyid"];
 
 /// Why a form is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,8 +55,8 @@ impl Policy {
     /// The document is malformed.
     pub(crate) fn parse(base64: &str) -> Result<Self, PolicyError> {
         let malformed = |why: &str| PolicyError::Malformed(why.to_owned());
-        let json = STANDARD.decode(base64).map_err(|_| malformed("it is no base64"))?;
-        let document: Value = serde_json::from_slice(&json).map_err(|_| malformed("it is no JSON"))?;
+        let json = STANDARD.decode(base64).map_err(|_| malformed("not base64"))?;
+        let document: Value = serde_json::from_slice(&json).map_err(|_| malformed("not JSON"))?;
         let expires_at = document
             .get("expiration")
             .and_then(Value::as_str)
@@ -132,7 +132,7 @@ impl Policy {
             }
         }
         let is_covered = |name: &str| {
-            FREE.contains(&name)
+            UNCOVERED_FIELDS.contains(&name)
                 || name.starts_with("x-ignore-")
                 || self.conditions.iter().any(|condition| condition.field() == name)
         };
@@ -162,7 +162,7 @@ mod tests {
     const NOW: &str = "2026-01-01T00:00:00Z";
 
     #[test]
-    fn every_field_has_to_be_signed_for() {
+    fn every_field_must_be_covered() {
         let policy = policy(
             r#"{"expiration":"2026-01-01T00:00:01.000Z","conditions":[{"bucket":"b"},["starts-with","$key","user/"],
                ["eq","$Content-Type","text/plain"],["content-length-range",1,"10"],["starts-with","$x-amz-meta-a",""]]}"#,
@@ -198,10 +198,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_policy_says_why() {
-        assert_eq!(Policy::parse("%").unwrap_err().to_string(), "Invalid Policy: it is no base64");
+    fn malformed_policy_reports_the_reason() {
+        assert_eq!(Policy::parse("%").unwrap_err().to_string(), "Invalid Policy: not base64");
         for (json, why) in [
-            ("{", "it is no JSON"),
+            ("{", "not JSON"),
             ("{}", "expiration must be a date"),
             (r#"{"expiration":"soon","conditions":[]}"#, "expiration must be a date"),
             (r#"{"expiration":"2026-01-01T00:00:00Z"}"#, "conditions must be a list"),

@@ -29,16 +29,16 @@ pub(super) struct ConditionHeaders {
     unmodified_since: &'static str,
 }
 
-/// Of GetObject and HeadObject.
-const OF_OBJECT: ConditionHeaders = ConditionHeaders {
+/// For GetObject and HeadObject.
+const OBJECT: ConditionHeaders = ConditionHeaders {
     matches: "if-match",
     none_match: "if-none-match",
     modified_since: "if-modified-since",
     unmodified_since: "if-unmodified-since",
 };
 
-/// Of the source of a copy.
-pub(super) const OF_SOURCE: ConditionHeaders = ConditionHeaders {
+/// For the source of a copy.
+pub(super) const COPY_SOURCE: ConditionHeaders = ConditionHeaders {
     matches: "x-amz-copy-source-if-match",
     none_match: "x-amz-copy-source-if-none-match",
     modified_since: "x-amz-copy-source-if-modified-since",
@@ -57,8 +57,8 @@ pub(super) enum Verdict {
 }
 
 impl ConditionHeaders {
-    /// Judges the headers of a request. A tag decides where a date comes with it.
-    pub(super) fn judge(&self, headers: &HeaderMap, validators: Validators<'_>) -> Verdict {
+    /// Evaluates the headers of a request. A tag takes precedence over a date.
+    pub(super) fn evaluate(&self, headers: &HeaderMap, validators: Validators<'_>) -> Verdict {
         let pick = |tag: &str, date: &str| {
             let mut picked = HeaderMap::new();
             for value in headers.get_all(tag) {
@@ -69,9 +69,9 @@ impl ConditionHeaders {
             }
             picked
         };
-        let wanted = pick(self.matches, self.unmodified_since);
-        // "Has this tag", "is not newer than this": what makes a copy fresh is what is demanded here.
-        if !wanted.is_empty() && !conditions::is_unmodified(&wanted, validators) {
+        let required = pick(self.matches, self.unmodified_since);
+        // `If-Match` and `If-Unmodified-Since` require exactly what would make a cached copy current.
+        if !required.is_empty() && !conditions::is_unmodified(&required, validators) {
             return Verdict::Failed;
         }
         let known = pick(self.none_match, self.modified_since);
@@ -91,7 +91,7 @@ pub(super) async fn get(call: &Call) -> Result<Response, S3Error> {
     )
     .with_user_metadata();
     let found = lookup.find().await?;
-    if let Some(answer) = judge(call, &found)? {
+    if let Some(answer) = evaluate(call, &found)? {
         return Ok(answer);
     }
     let choose = |object: &StoredObject, size: u64| {
@@ -119,7 +119,7 @@ pub(super) async fn head(call: &Call) -> Result<Response, S3Error> {
     let reader = Reader::Caller(&call.caller);
     let lookup = Lookup::new(&call.storage, &call.settings, operation, reader, &at, call.deadline());
     let object = lookup.with_user_metadata().find().await?;
-    if let Some(answer) = judge(call, &object)? {
+    if let Some(answer) = evaluate(call, &object)? {
         return Ok(answer);
     }
     let mut headers = described(call, &object);
@@ -143,13 +143,13 @@ pub(super) async fn tagging(call: &Call) -> Result<Response, S3Error> {
 pub(super) async fn attributes(call: &Call) -> Result<Response, S3Error> {
     const KNOWN: [&str; 5] = ["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"];
     let headers = call.headers().get_all("x-amz-object-attributes");
-    let asked: Vec<&str> = headers
+    let requested: Vec<&str> = headers
         .iter()
         .filter_map(|list| list.to_str().ok())
         .flat_map(|list| list.split(','))
         .map(str::trim)
         .collect();
-    if asked.is_empty() || asked.iter().any(|name| !KNOWN.contains(name)) {
+    if requested.is_empty() || requested.iter().any(|name| !KNOWN.contains(name)) {
         return Err(S3Error::invalid_argument("Invalid attribute name specified"));
     }
     let at = call.object();
@@ -159,19 +159,19 @@ pub(super) async fn attributes(call: &Call) -> Result<Response, S3Error> {
         Lookup::new(&call.storage, &call.settings, operation, reader, &at, call.deadline()).find().await?;
     let e_tag = object.metadata.e_tag.as_deref().map(unquoted);
     let mut out = Writer::new("GetObjectAttributesResponse");
-    if asked.contains(&"ETag") {
+    if requested.contains(&"ETag") {
         out.optional("ETag", e_tag);
     }
     let parts = e_tag.and_then(|e_tag| e_tag.split_once('-')).map(|(_, count)| count);
-    if let Some(count) = parts.filter(|_| asked.contains(&"ObjectParts")) {
+    if let Some(count) = parts.filter(|_| requested.contains(&"ObjectParts")) {
         out.element("ObjectParts", |out| {
             out.text("PartsCount", count);
         });
     }
-    if asked.contains(&"StorageClass") {
+    if requested.contains(&"StorageClass") {
         out.text("StorageClass", "STANDARD");
     }
-    if asked.contains(&"ObjectSize") {
+    if requested.contains(&"ObjectSize") {
         out.text("ObjectSize", object.metadata.size.unwrap_or(0));
     }
     let mut response = xml(StatusCode::OK, out.finish("GetObjectAttributesResponse"));
@@ -181,9 +181,9 @@ pub(super) async fn attributes(call: &Call) -> Result<Response, S3Error> {
     Ok(response)
 }
 
-/// The answer to a request whose conditions do not hold.
-fn judge(call: &Call, object: &StoredObject) -> Result<Option<Response>, S3Error> {
-    match OF_OBJECT.judge(call.headers(), object.validators()) {
+/// The response if a condition does not hold.
+fn evaluate(call: &Call, object: &StoredObject) -> Result<Option<Response>, S3Error> {
+    match OBJECT.evaluate(call.headers(), object.validators()) {
         Verdict::Proceed => Ok(None),
         Verdict::Unmodified => {
             let mut headers = described(call, object);
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tag_decides_before_a_date() {
+    fn tag_takes_precedence_over_date() {
         let modified = Some("2026-11-20T09:30:55.5Z".parse().unwrap());
         let validators = Validators { e_tag: Some("\"a\""), last_modified: modified };
         let (before, same) = ("Fri, 20 Nov 2026 09:30:54 GMT", "Fri, 20 Nov 2026 09:30:55 GMT");
@@ -279,12 +279,12 @@ mod tests {
                 .iter()
                 .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
                 .collect();
-            assert_eq!(OF_OBJECT.judge(&headers, validators), expected, "{pairs:?}");
+            assert_eq!(OBJECT.evaluate(&headers, validators), expected, "{pairs:?}");
         }
     }
 
     #[test]
-    fn metadata_that_no_header_holds_is_counted() {
+    fn counts_metadata_that_is_no_valid_header() {
         let mut headers = HeaderMap::new();
         write_metadata(&mut headers, Some(r#"{"A":"b","n":1,"ü":"x","line":"a\nb","text":"ü"}"#));
         let shown: Vec<(&str, &str)> =

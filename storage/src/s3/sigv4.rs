@@ -511,7 +511,7 @@ fn unique<'a>(pairs: &'a [(String, String)], name: &str) -> Result<Option<&'a st
     let mut values = pairs.iter().filter(|(found, _)| found == name).map(|(_, value)| value.as_str());
     let first = values.next();
     match values.next() {
-        Some(_) => Err(SignatureError::MalformedQuery(format!("{name} stands twice"))),
+        Some(_) => Err(SignatureError::MalformedQuery(format!("{name} is repeated"))),
         None => Ok(first),
     }
 }

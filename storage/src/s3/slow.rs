@@ -68,7 +68,7 @@ async fn next_piece(patience: Duration, mut task: Work, resource: &str) -> (Byte
 
 fn outcome(done: Result<Result<String, S3Error>, tokio::task::JoinError>) -> Result<String, S3Error> {
     done.unwrap_or_else(|error| {
-        tracing::error!(%error, "a task that was to complete an S3 request ended without an outcome");
+        tracing::error!(%error, "the task of an S3 request failed");
         Err(StorageError::internal().into())
     })
 }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::s3::xml::Writer;
 
-    async fn answered(
+    async fn respond(
         delay: u64,
         result: Result<String, S3Error>,
     ) -> (Result<StatusCode, &'static str>, String) {
@@ -99,19 +99,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_late_document_is_preceded_by_spaces() {
+    async fn late_document_is_preceded_by_spaces() {
         let document = || Writer::new("Done").finish("Done");
         let root = "<Done xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"></Done>";
-        let (status, body) = answered(50, Ok(document())).await;
+        let (status, body) = respond(50, Ok(document())).await;
         assert_eq!((status, body), (Ok(StatusCode::OK), format!("{DECLARATION}{root}")));
-        let (status, body) = answered(350, Ok(document())).await;
+        let (status, body) = respond(350, Ok(document())).await;
         assert_eq!((status, body), (Ok(StatusCode::OK), format!("{DECLARATION}  {root}")));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_error_has_its_status_while_there_is_time() {
-        assert_eq!(answered(50, Err(S3Error::precondition_failed())).await.0, Err("PreconditionFailed"));
-        let (status, body) = answered(150, Err(S3Error::precondition_failed())).await;
+    async fn early_error_has_its_own_status() {
+        assert_eq!(respond(50, Err(S3Error::precondition_failed())).await.0, Err("PreconditionFailed"));
+        let (status, body) = respond(150, Err(S3Error::precondition_failed())).await;
         assert_eq!(status, Ok(StatusCode::OK));
         assert!(body.contains("<Resource>b/k</Resource><Code>PreconditionFailed</Code>"), "{body}");
     }

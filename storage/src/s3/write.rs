@@ -15,7 +15,7 @@ use super::documents;
 use super::error::{S3Error, xml};
 use super::operation::ONLY_VERSION;
 use super::payload::{Payload, PayloadError};
-use super::read::{OF_SOURCE, Verdict};
+use super::read::{COPY_SOURCE, Verdict};
 use super::xml::Writer;
 use crate::blobs::Written;
 use crate::blobs::intents::Intent;
@@ -44,12 +44,12 @@ pub(super) async fn put(call: &Call, mut payload: Payload) -> Result<Response, S
     let mut object = described(call.headers(), at, &cx.caller, length);
     object.upsert = !creates_only(call.headers())?;
     let bucket = cx.bucket(&object.at.bucket).await?;
-    let most_bytes = object.judge(&cx.storage, &bucket, length, Some(MAX_SINGLE_BYTES))?;
-    let intent = write::begin(&cx, &object).await.map_err(taken)?;
-    let written = receive(&cx, &intent, most_bytes, &mut payload).await?;
-    let content = Content::of(&intent, &written);
+    let max_bytes = object.check_rules(&cx.storage, &bucket, length, Some(MAX_SINGLE_BYTES))?;
+    let intent = write::begin(&cx, &object).await.map_err(exists_error)?;
+    let written = receive(&cx, &intent, max_bytes, &mut payload).await?;
+    let content = Content::from_written(&intent, &written);
     let stored = write::finish(&cx, &object, &content, Some(intent), Vec::new()).await;
-    let _stored = stored.map_err(taken)?;
+    let _stored = stored.map_err(exists_error)?;
     let mut headers = HeaderMap::new();
     describe_bytes(&mut headers, &content.e_tag, payload.checksum());
     Ok(headers.into_response())
@@ -66,8 +66,8 @@ pub(super) fn creates_only(headers: &HeaderMap) -> Result<bool, S3Error> {
     }
 }
 
-/// The error of a write that must not replace an object.
-pub(super) fn taken(error: StorageError) -> S3Error {
+/// Maps the error of a write that must not replace an object.
+pub(super) fn exists_error(error: StorageError) -> S3Error {
     if error == StorageError::key_already_exists() { S3Error::precondition_failed() } else { error.into() }
 }
 
@@ -87,14 +87,14 @@ pub(super) fn describe_bytes(headers: &mut HeaderMap, e_tag: &str, checksum: Opt
 pub(super) async fn receive(
     cx: &Context,
     intent: &Intent,
-    most_bytes: u64,
+    max_bytes: u64,
     payload: &mut Payload,
 ) -> Result<Written, S3Error> {
     let length = payload.announced_length();
     let mut refused = None;
     let written = {
         let body = pieces(payload, &mut refused);
-        write::write_body(cx, intent, most_bytes, length, body).await
+        write::write_body(cx, intent, max_bytes, length, body).await
     };
     match (refused, written) {
         (Some(refused), _) => Err(refused.into()),
@@ -170,7 +170,8 @@ pub(super) async fn copy(call: &Call) -> Result<String, S3Error> {
     let cx = call.context(operation);
     let _bucket = cx.bucket(call.bucket()).await?;
     let upsert = !creates_only(call.headers())?;
-    let _stored = copy_object(&cx, Copy { from, to: call.object(), upsert, changes }).await.map_err(taken)?;
+    let _stored =
+        copy_object(&cx, Copy { from, to: call.object(), upsert, changes }).await.map_err(exists_error)?;
     let e_tag = source.metadata.e_tag.as_deref().map(documents::unquoted).unwrap_or_default();
     Ok(copied("CopyObjectResult", e_tag, cx.storage.callers.clock.now()))
 }
@@ -186,11 +187,11 @@ pub(super) fn copied(root: &'static str, e_tag: &str, at: jiff::Timestamp) -> St
 pub(super) async fn source(call: &Call, operation: Operation) -> Result<(ObjectPath, StoredObject), S3Error> {
     let header = call.header("x-amz-copy-source").unwrap_or_default();
     let at = source_path(header)?;
-    // A copy is a read that leaves something behind: it needs the right to read, in public buckets too.
-    let reader = Reader::JudgedCaller(&call.caller);
+    // Copying requires read permission even in public buckets, because it leaves a copy behind.
+    let reader = Reader::PolicyCheckedCaller(&call.caller);
     let lookup = Lookup::new(&call.storage, &call.settings, operation, reader, &at, call.deadline());
     let found = lookup.find().await?;
-    match OF_SOURCE.judge(call.headers(), found.validators()) {
+    match COPY_SOURCE.evaluate(call.headers(), found.validators()) {
         Verdict::Proceed => Ok((at, found)),
         Verdict::Unmodified | Verdict::Failed => Err(S3Error::precondition_failed()),
     }

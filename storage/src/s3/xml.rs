@@ -167,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_read_with_their_path_and_text() {
+    fn reads_elements_with_path_and_text() {
         let indented = "<?xml version=\"1.0\"?>\n<a xmlns=\"urn:x\">\n  <b>1 &amp; &#x32;&#51;</b>\n  <c><![CDATA[<d>]]></c>\n  <e/>\n</a>\n";
         assert_eq!(values(indented).unwrap(), ["a/b=1 & 23", "a/c=<d>", "a/e=", "a=\n"]);
         assert_eq!(values("<a> </a>").unwrap(), ["a= "]);
     }
 
     #[test]
-    fn what_is_no_document_or_too_much_is_refused() {
+    fn rejects_malformed_and_excessive_documents() {
         let deep = format!("{}{}", "<a>".repeat(9), "</a>".repeat(9));
         let long = format!("<a>{}</a>", "x".repeat(4097));
         let laughing = "<!DOCTYPE a [<!ENTITY b \"bbbb\">]><a>&b;</a>";
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_escaped_and_reads_back() {
+    fn written_documents_are_escaped_and_round_trip() {
         let mut out = Writer::new("Error");
         out.text("Code", "a<b>&\"c'").element("Inner", |inner| {
             inner.text("Number", 3).optional("None", None::<u8>);

@@ -63,7 +63,7 @@ impl From<StorageError> for Refusal {
 
 /// State of an upload in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct UploadState {
     pub(super) is_complete: bool,
     pub(super) offset: Option<u64>,
     /// Seconds since 1970.
@@ -82,38 +82,38 @@ fn set(response: &mut Response, name: &'static str, value: &dyn std::fmt::Displa
     }
 }
 
-fn show(response: &mut Response, shown: &Shown) {
-    if let Some(offset) = shown.offset {
+fn show(response: &mut Response, state: &UploadState) {
+    if let Some(offset) = state.offset {
         set(response, "upload-offset", &offset);
     }
-    let expires = shown.expires.filter(|_| !shown.is_complete);
+    let expires = state.expires.filter(|_| !state.is_complete);
     if let Some(Ok(expires)) = expires.map(Timestamp::from_second) {
         set(response, "upload-expires", &expires.strftime("%a, %d %b %Y %H:%M:%S GMT"));
     }
-    if shown.is_complete {
+    if state.is_complete {
         set(response, "tus-complete", &1);
     }
 }
 
-pub(super) fn capabilities(most_bytes: u64) -> Response {
+pub(super) fn capabilities(max_bytes: u64) -> Response {
     let mut response = answer(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
     headers.insert("tus-version", VERSION);
     headers.insert("tus-extension", EXTENSIONS);
-    headers.insert("tus-max-size", HeaderValue::from(most_bytes));
+    headers.insert("tus-max-size", HeaderValue::from(max_bytes));
     response
 }
 
-pub(super) fn created(location: &str, shown: &Shown) -> Response {
+pub(super) fn created(location: &str, state: &UploadState) -> Response {
     let mut response = answer(StatusCode::CREATED);
     set(&mut response, "location", &location);
-    show(&mut response, shown);
+    show(&mut response, state);
     response
 }
 
-pub(super) fn appended(shown: &Shown) -> Response {
+pub(super) fn appended(state: &UploadState) -> Response {
     let mut response = answer(StatusCode::NO_CONTENT);
-    show(&mut response, shown);
+    show(&mut response, state);
     response
 }
 
@@ -129,7 +129,7 @@ pub(super) fn progress(upload: &Upload, expires: Option<i64>) -> Response {
         None => set(&mut response, "upload-defer-length", &1),
     }
     set(&mut response, "upload-metadata", &upload.echo);
-    show(&mut response, &Shown { is_complete: false, offset: Some(upload.offset), expires });
+    show(&mut response, &UploadState { is_complete: false, offset: Some(upload.offset), expires });
     response
 }
 

@@ -7,8 +7,8 @@ use http::{HeaderMap, StatusCode, header};
 use super::answer::Refusal;
 use crate::objects::routes::ObjectPath;
 
-/// Longest `Upload-Metadata`, in bytes; the listener bounds all headers together.
-const MOST_METADATA_BYTES: usize = 16 * 1024;
+/// Maximum length of `Upload-Metadata` in bytes; the listener limits all headers together.
+const MAX_METADATA_BYTES: usize = 16 * 1024;
 const BODY_TYPE: &str = "application/offset+octet-stream";
 
 /// Headers of a POST.
@@ -16,7 +16,6 @@ const BODY_TYPE: &str = "application/offset+octet-stream";
 pub(super) struct Creation {
     /// `None` if the length is deferred.
     pub(super) length: Option<u64>,
-    /// `Upload-Metadata`.
     pub(super) metadata: String,
     /// Whether the request contains the first bytes.
     pub(super) has_body: bool,
@@ -48,12 +47,10 @@ fn number(headers: &HeaderMap, name: &str) -> Result<Option<u64>, Refusal> {
     }
 }
 
-/// `Content-Length`.
 pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
     text(headers, "content-length")?.parse().ok()
 }
 
-/// `x-signature`.
 pub(super) fn signature(headers: &HeaderMap) -> Option<String> {
     text(headers, "x-signature").map(str::to_owned)
 }
@@ -132,10 +129,10 @@ impl Metadata {
             user_metadata: None,
             echo: String::new(),
         };
-        if header.len() > MOST_METADATA_BYTES {
+        if header.len() > MAX_METADATA_BYTES {
             return Err(invalid("upload-metadata"));
         }
-        let mut shown = Vec::new();
+        let mut echoed = Vec::new();
         for pair in header.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
             let (key, encoded) = pair.split_once(' ').unwrap_or((pair, ""));
             let value = decode(encoded.trim()).ok_or_else(|| invalid("upload-metadata"))?;
@@ -152,14 +149,14 @@ impl Metadata {
                     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
                         read.cache_control = format!("max-age={value}");
                     }
-                    shown.push(format!("cacheControl {}", STANDARD.encode(&read.cache_control)));
+                    echoed.push(format!("cacheControl {}", STANDARD.encode(&read.cache_control)));
                     continue;
                 }
                 _ => {}
             }
-            shown.push(pair.to_owned());
+            echoed.push(pair.to_owned());
         }
-        read.echo = shown.join(",");
+        read.echo = echoed.join(",");
         Ok(read)
     }
 
@@ -184,14 +181,14 @@ mod tests {
 
     use super::*;
 
-    fn of(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+    fn header_map(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         let pair = |(name, value): &(&'static str, &'static str)| {
             (HeaderName::from_static(name), HeaderValue::from_static(value))
         };
         pairs.iter().map(pair).collect()
     }
 
-    fn text_of<T: std::fmt::Debug>(refused: Result<T, Refusal>) -> (u16, String) {
+    fn status_and_text<T: std::fmt::Debug>(refused: Result<T, Refusal>) -> (u16, String) {
         let refused = refused.unwrap_err();
         (refused.status().as_u16(), format!("{refused:?}").split('"').nth(1).unwrap().to_owned())
     }
@@ -199,11 +196,13 @@ mod tests {
     const VERSION: (&str, &str) = ("tus-resumable", "1.0.0");
 
     #[test]
-    fn a_creation_says_its_length_now_or_later() {
-        let read = creation(&of(&[VERSION, ("upload-length", "10"), ("upload-metadata", "a YQ==")])).unwrap();
+    fn creation_requires_a_length_or_deferral() {
+        let read = creation(&header_map(&[VERSION, ("upload-length", "10"), ("upload-metadata", "a YQ==")]))
+            .unwrap();
         assert_eq!((read.length, read.has_body), (Some(10), false));
         let read =
-            creation(&of(&[VERSION, ("upload-defer-length", "1"), ("content-type", BODY_TYPE)])).unwrap();
+            creation(&header_map(&[VERSION, ("upload-defer-length", "1"), ("content-type", BODY_TYPE)]))
+                .unwrap();
         assert_eq!((read.length, read.has_body), (None, true));
         for (headers, expected) in [
             (vec![], (412, "Tus-Resumable Required")),
@@ -220,21 +219,28 @@ mod tests {
                 (400, "Invalid content-type"),
             ),
         ] {
-            assert_eq!(text_of(creation(&of(&headers))), (expected.0, expected.1.to_owned()), "{headers:?}");
+            assert_eq!(
+                status_and_text(creation(&header_map(&headers))),
+                (expected.0, expected.1.to_owned()),
+                "{headers:?}"
+            );
         }
-        assert_eq!(text_of(creation(&of(&[VERSION, ("upload-concat", "partial")]))).0, 501);
+        assert_eq!(status_and_text(creation(&header_map(&[VERSION, ("upload-concat", "partial")]))).0, 501);
     }
 
     #[test]
-    fn a_patch_needs_its_offset_and_its_type() {
-        let headers = of(&[VERSION, ("upload-offset", "5"), ("content-type", BODY_TYPE)]);
+    fn patch_requires_offset_and_content_type() {
+        let headers = header_map(&[VERSION, ("upload-offset", "5"), ("content-type", BODY_TYPE)]);
         assert_eq!(append(&headers), Ok(Append { offset: 5, length: None }));
-        assert_eq!(text_of(append(&of(&[VERSION, ("upload-offset", "5")]))).1, "Invalid content-type");
-        assert_eq!(text_of(append(&of(&[VERSION, ("content-type", BODY_TYPE)]))).0, 403);
+        assert_eq!(
+            status_and_text(append(&header_map(&[VERSION, ("upload-offset", "5")]))).1,
+            "Invalid content-type"
+        );
+        assert_eq!(status_and_text(append(&header_map(&[VERSION, ("content-type", BODY_TYPE)]))).0, 403);
     }
 
     #[test]
-    fn metadata_are_pairs_of_a_key_and_base64() {
+    fn parses_metadata_pairs() {
         let header =
             "bucketName YnVja2V0, objectName YS9iLnR4dA==,cacheControl MzYwMA==,metadata eyJrIjoxfQ==,empty";
         let read = Metadata::read(header).unwrap();
@@ -245,9 +251,12 @@ mod tests {
             read.echo,
             "bucketName YnVja2V0,objectName YS9iLnR4dA==,cacheControl bWF4LWFnZT0zNjAw,metadata eyJrIjoxfQ==,empty"
         );
-        assert_eq!(text_of(Metadata::read("a !!")).1, "Invalid upload-metadata");
-        assert_eq!(text_of(Metadata::read("").unwrap().path()).1, "Bucket name invalid");
-        assert_eq!(text_of(Metadata::read("bucketName YQ").unwrap().path()).1, "Invalid key: undefined");
+        assert_eq!(status_and_text(Metadata::read("a !!")).1, "Invalid upload-metadata");
+        assert_eq!(status_and_text(Metadata::read("").unwrap().path()).1, "Bucket name invalid");
+        assert_eq!(
+            status_and_text(Metadata::read("bucketName YQ").unwrap().path()).1,
+            "Invalid key: undefined"
+        );
         assert_eq!(Metadata::read("metadata W10=,cacheControl eA==").unwrap().cache_control, "no-cache");
     }
 }

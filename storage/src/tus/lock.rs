@@ -18,8 +18,8 @@ use uuid::Uuid;
 
 use super::answer::Refusal;
 
-/// How long a request waits for another.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a request waits for the lock.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Uploads in progress.
 #[derive(Debug, Default, Clone)]
@@ -32,12 +32,12 @@ struct Slot {
     busy: Arc<tokio::sync::Mutex<()>>,
     /// Number of waiting requests.
     waiting: AtomicUsize,
-    asked: Notify,
+    stop_requested: Notify,
 }
 
 /// The lock on an upload; released on drop.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct UploadLock {
     upload: Uuid,
     slot: Arc<Slot>,
     locks: Locks,
@@ -45,27 +45,27 @@ pub(crate) struct Held {
 }
 
 impl Locks {
-    /// Waits until no other request works on `upload`.
+    /// Locks `upload`.
     ///
     /// # Errors
-    /// 503: it took too long.
-    pub(super) async fn lock(&self, upload: Uuid) -> Result<Held, Refusal> {
+    /// 503 if it takes too long.
+    pub(super) async fn lock(&self, upload: Uuid) -> Result<UploadLock, Refusal> {
         let slot = {
             let mut slots = self.slots.lock();
             Arc::clone(slots.entry(upload).or_default())
         };
         slot.waiting.fetch_add(1, Ordering::AcqRel);
-        slot.asked.notify_one();
+        slot.stop_requested.notify_one();
         let waiting = Waiting { upload, slot: Arc::clone(&slot), locks: self.clone() };
-        let guard = timeout(PATIENCE, Arc::clone(&slot.busy).lock_owned()).await;
+        let guard = timeout(LOCK_TIMEOUT, Arc::clone(&slot.busy).lock_owned()).await;
         drop(waiting);
         let guard =
             guard.map_err(|_| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "acquiring lock timeout"))?;
-        Ok(Held { upload, slot, locks: self.clone(), _guard: guard })
+        Ok(UploadLock { upload, slot, locks: self.clone(), _guard: guard })
     }
 
-    /// Forgets the slot of `upload` when nothing but the table and `own` refer to it.
-    fn tidy(&self, upload: Uuid, own: &Arc<Slot>) {
+    /// Removes the slot of `upload` if only the table and `own` refer to it.
+    fn remove_if_unused(&self, upload: Uuid, own: &Arc<Slot>) {
         let mut slots = self.slots.lock();
         if Arc::strong_count(own) <= 2 {
             slots.remove(&upload);
@@ -83,22 +83,22 @@ struct Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.slot.waiting.fetch_sub(1, Ordering::AcqRel);
-        self.locks.tidy(self.upload, &self.slot);
+        self.locks.remove_if_unused(self.upload, &self.slot);
     }
 }
 
-impl Held {
-    /// Ends when another request waits for this upload.
-    pub(super) async fn asked_to_stop(&self) {
+impl UploadLock {
+    /// Completes when another request waits for this upload.
+    pub(super) async fn stop_requested(&self) {
         while self.slot.waiting.load(Ordering::Acquire) == 0 {
-            self.slot.asked.notified().await;
+            self.slot.stop_requested.notified().await;
         }
     }
 }
 
-impl Drop for Held {
+impl Drop for UploadLock {
     fn drop(&mut self) {
-        self.locks.tidy(self.upload, &self.slot);
+        self.locks.remove_if_unused(self.upload, &self.slot);
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_comes_second_asks_the_first_to_stop() {
+    async fn second_request_asks_the_first_to_stop() {
         let locks = Locks::default();
         let upload = Uuid::from_u128(1);
         let first = locks.lock(upload).await.unwrap();
@@ -115,7 +115,7 @@ mod tests {
             let locks = locks.clone();
             async move { locks.lock(upload).await }
         });
-        first.asked_to_stop().await;
+        first.stop_requested().await;
         drop(first);
         let second = second.await.unwrap().unwrap();
         let other = locks.lock(Uuid::from_u128(2)).await.unwrap();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_too_long_is_told() {
+    async fn waiting_too_long_returns_503() {
         let locks = Locks::default();
         let held = locks.lock(Uuid::from_u128(1)).await.unwrap();
         let refused = locks.lock(Uuid::from_u128(1)).await.unwrap_err();

@@ -5,8 +5,8 @@ use futures_util::StreamExt as _;
 use http::StatusCode;
 use tracing::Instrument as _;
 
-use super::answer::{Refusal, Shown};
-use super::lock::Held;
+use super::answer::{Refusal, UploadState};
+use super::lock::UploadLock;
 use super::upload::{Part, Upload};
 use crate::blobs::intents::{self, Intent};
 use crate::blobs::{BlobWriter, Written};
@@ -15,14 +15,14 @@ use crate::objects::write::{self as objects, Content, Context, NewObject, Requir
 
 /// How receiving ended.
 enum End {
-    /// All that the client sent.
-    Whole,
-    /// The client left, or was too slow.
-    Broken,
+    /// The client sent everything.
+    Complete,
+    /// The client disconnected or was too slow.
+    Disconnected,
     /// Another request takes over.
     Stopped,
-    /// More than the upload may have.
-    TooMany,
+    /// The upload would exceed its length.
+    TooLarge,
 }
 
 /// Stores the body in the blob of `intent` and, if it completes the upload, creates the object. Continues
@@ -31,15 +31,15 @@ pub(super) async fn append(
     cx: Context,
     upload: Upload,
     object: NewObject,
-    most_bytes: u64,
+    max_bytes: u64,
     body: Body,
-    held: Held,
+    lock: UploadLock,
     intent: Intent,
-) -> Result<Shown, Refusal> {
+) -> Result<UploadState, Refusal> {
     let tracker = cx.storage.tracker.clone();
-    let work = async move { store(&cx, upload, &object, most_bytes, body, &held, intent).await };
+    let work = async move { store(&cx, upload, &object, max_bytes, body, &lock, intent).await };
     tracker.spawn(work.in_current_span()).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "an upload ended early");
+        tracing::error!(%error, "upload task failed");
         Err(StorageError::internal().into())
     })
 }
@@ -48,14 +48,14 @@ async fn store(
     cx: &Context,
     mut upload: Upload,
     object: &NewObject,
-    most_bytes: u64,
+    max_bytes: u64,
     body: Body,
-    held: &Held,
+    lock: &UploadLock,
     intent: Intent,
-) -> Result<Shown, Refusal> {
+) -> Result<UploadState, Refusal> {
     let writer = cx.storage.blobs.writer(cx.identity(), intent.blob());
-    let (writer, end) = receive(writer, body, most_bytes, held).await?;
-    if matches!(end, End::TooMany) {
+    let (writer, end) = receive(writer, body, max_bytes, lock).await?;
+    if matches!(end, End::TooLarge) {
         writer.abort().await;
         return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "upload's size exceeded"));
     }
@@ -72,9 +72,9 @@ async fn store(
         End::Stopped if !is_complete => {
             Err(Refusal::new(StatusCode::BAD_REQUEST, "Request aborted due to lock acquired"))
         }
-        End::Broken if !is_complete => Err(Refusal::new(StatusCode::BAD_REQUEST, "Upload was aborted")),
-        End::Whole | End::Broken | End::Stopped | End::TooMany => {
-            Ok(Shown { is_complete, offset: Some(upload.offset), expires: Some(upload.expires) })
+        End::Disconnected if !is_complete => Err(Refusal::new(StatusCode::BAD_REQUEST, "Upload was aborted")),
+        End::Complete | End::Disconnected | End::Stopped | End::TooLarge => {
+            Ok(UploadState { is_complete, offset: Some(upload.offset), expires: Some(upload.expires) })
         }
     }
 }
@@ -82,23 +82,23 @@ async fn store(
 async fn receive(
     mut writer: BlobWriter,
     body: Body,
-    most_bytes: u64,
-    held: &Held,
+    max_bytes: u64,
+    lock: &UploadLock,
 ) -> Result<(BlobWriter, End), Refusal> {
     let mut body = body.into_data_stream();
     loop {
         let next = tokio::select! {
             biased;
-            () = held.asked_to_stop() => return Ok((writer, End::Stopped)),
+            () = lock.stop_requested() => return Ok((writer, End::Stopped)),
             next = body.next() => next,
         };
         let bytes = match next {
-            None => return Ok((writer, End::Whole)),
-            Some(Err(_)) => return Ok((writer, End::Broken)),
+            None => return Ok((writer, End::Complete)),
+            Some(Err(_)) => return Ok((writer, End::Disconnected)),
             Some(Ok(bytes)) => bytes,
         };
-        if writer.size() + bytes.len() as u64 > most_bytes {
-            return Ok((writer, End::TooMany));
+        if writer.size() + bytes.len() as u64 > max_bytes {
+            return Ok((writer, End::TooLarge));
         }
         if let Err(error) = writer.write(bytes).await {
             writer.abort().await;
@@ -116,11 +116,11 @@ async fn add_part(
     let mut batch = cx.as_service();
     let added = batch.push(upload.add_part(intent.blob(), written));
     let kept = batch.push(intents::commit_step(intent.blob()));
-    let is_whole =
+    let has_succeeded =
         move |rows: &crate::database::Rows| rows.first(added).is_some() && rows.first(kept).is_some();
-    let rows = batch.commit_if(cx.deadline.renewed(), is_whole).await?;
-    if !is_whole(&rows) {
-        // Another server was quicker, or the upload is gone.
+    let rows = batch.commit_if(cx.deadline.renewed(), has_succeeded).await?;
+    if !has_succeeded(&rows) {
+        // Another server was faster, or the upload was deleted.
         return Err(Refusal::new(StatusCode::CONFLICT, "Upload-Offset conflict"));
     }
     intent.done();
@@ -134,7 +134,7 @@ async fn add_part(
 /// As for any upload; the parts are kept, and the next request retries.
 pub(super) async fn complete(cx: &Context, upload: Upload, object: &NewObject) -> Result<Upload, Refusal> {
     let parts = upload.parts(cx).await?;
-    let also = vec![RequiredStatement {
+    let required = vec![RequiredStatement {
         statement: upload.mark_completed(),
         otherwise: StorageError::key_already_exists(),
     }];
@@ -155,7 +155,7 @@ pub(super) async fn complete(cx: &Context, upload: Upload, object: &NewObject) -
                 objects::e_tag_of_parts(parts.iter().map(|part| part.md5))
             };
             let content = Content { blob: intent.blob(), size: upload.offset, e_tag };
-            let _stored = objects::finish(cx, object, &content, Some(intent), also).await?;
+            let _stored = objects::finish(cx, object, &content, Some(intent), required).await?;
         }
     }
     Ok(upload.completed())

@@ -82,15 +82,15 @@ impl Upload {
         }
     }
 
-    /// How many bytes may still come, by the rules of the server and the bucket and by the length that was said.
-    pub(super) fn judge(
+    /// How many bytes may still follow, by the limits of server and bucket and the upload's length.
+    pub(super) fn remaining_bytes(
         &self,
         storage: &Storage,
         bucket: &Bucket,
         object: &NewObject,
     ) -> Result<u64, StorageError> {
-        let most_bytes = object.judge(storage, bucket, self.length, None)?;
-        Ok(self.length.unwrap_or(most_bytes).saturating_sub(self.offset))
+        let max_bytes = object.check_rules(storage, bucket, self.length, None)?;
+        Ok(self.length.unwrap_or(max_bytes).saturating_sub(self.offset))
     }
 
     /// Inserts the row. Counts it against the client's limit of unfinished uploads if `client` is given.
@@ -128,12 +128,12 @@ returning id";
         rows.first(inserted).map(drop).ok_or_else(StorageError::too_many_uploads)
     }
 
-    /// The upload of this id.
+    /// Reads an upload.
     ///
     /// # Errors
-    /// 404: there is none; 410: it has expired.
-    pub(super) async fn look_up(cx: &Context, id: Uuid) -> Result<Self, Refusal> {
-        const LOOK_UP: &str = "\
+    /// 404 if it does not exist, 410 if it has expired.
+    pub(super) async fn find(cx: &Context, id: Uuid) -> Result<Self, Refusal> {
+        const QUERY: &str = "\
 select u.bucket_id, u.key, u.upload_length, u.owner_id, u.mime_type, u.cache_control, u.user_metadata::text, u.upload_metadata,
   extract(epoch from u.expires_at)::bigint, u.completed_at is not null,
   case when u.completed_at is not null then u.upload_length
@@ -141,7 +141,7 @@ select u.bucket_id, u.key, u.upload_length, u.owner_id, u.mime_type, u.cache_con
 from storage.tus_uploads u
 where u.id = $1::uuid";
         let mut batch = cx.as_service();
-        let step = batch.query(LOOK_UP, [Param::from_display(id)]);
+        let step = batch.query(QUERY, [Param::from_display(id)]);
         let rows = batch.read(cx.deadline.renewed()).await?;
         let row = rows.first(step).ok_or_else(Refusal::unknown_upload)?;
         let text = |column| row.text(column).unwrap_or_default().to_owned();

@@ -9,7 +9,7 @@ use bytes::Bytes;
 pub(crate) fn replication(data: &[u8]) {
     let Ok(message) = decoder::decode(Bytes::copy_from_slice(data)) else { return };
     let Message::Change { relation, change } = message else { return };
-    assert_eq!(decoder::relation_of(data), Some(relation));
+    assert_eq!(decoder::changed_relation(data), Some(relation));
     let (old, new) = match &change {
         RowChange::Insert { new } => (None, Some(new)),
         RowChange::Update { old, new } => (old.as_ref().map(decoder::Old::tuple), Some(new)),

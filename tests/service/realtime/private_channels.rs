@@ -16,8 +16,11 @@ const POLICIES: &str = "
       using (realtime.topic() = 'raises' and 1 / (length(realtime.topic()) - 6) = 1)";
 
 async fn server() -> Basalt {
-    let server =
-        Basalt::builder().expect_log("RlsPolicyError").expect_log("has no policy that lets it").start().await;
+    let server = Basalt::builder()
+        .expect_log("RlsPolicyError")
+        .expect_log("no policy allows a private channel to write")
+        .start()
+        .await;
     server.database().admin_sql(POLICIES).await;
     server
 }
@@ -271,7 +274,7 @@ fn track() -> Value {
 
 #[tokio::test]
 async fn removed_member_loses_the_channel_within_seconds() {
-    let server = Basalt::builder().expect_log("has no policy that lets it").start().await;
+    let server = Basalt::builder().expect_log("no policy allows a private channel to write").start().await;
     server.database().admin_sql(MEMBERS).await;
     let mut ann = join_team(&server, "ann", "ann").await;
     let mut bob = join_team(&server, "bob", "bob").await;
@@ -350,7 +353,7 @@ async fn policy_ties_the_presence_key_to_the_user() {
     const OWN_KEY: &str =
         "create policy own_key on realtime.messages as restrictive for insert to authenticated with check (
         extension <> 'presence' or current_setting('realtime.presence_key', true) = auth.jwt() ->> 'sub')";
-    let server = Basalt::builder().expect_log("has no policy that lets it").start().await;
+    let server = Basalt::builder().expect_log("no policy allows a private channel to write").start().await;
     server.database().admin_sql(MEMBERS).await;
     server.database().admin_sql(OWN_KEY).await;
     let mut ann = join_team(&server, "ann", "ann").await;

@@ -11,9 +11,7 @@ const TOPIC: &str = "realtime:room";
 
 async fn two(nats: &NatsServer) -> (Basalt, Basalt) {
     let builder = || {
-        Basalt::builder()
-            .config("realtime.nats_url", &nats.url())
-            .expect_log("the connection to NATS was lost")
+        Basalt::builder().config("realtime.nats_url", &nats.url()).expect_log("lost the connection to NATS")
     };
     let one = builder().start().await;
     let two = builder().database_url(&one.database().url()).start().await;
@@ -93,9 +91,8 @@ async fn presence_spans_servers_and_drops_dead_ones() {
     until_diff(&mut ann, "joins", "bob").await;
     until_diff(&mut bob, "joins", "bob").await;
     // A server that starts later learns all presences.
-    let builder = Basalt::builder()
-        .config("realtime.nats_url", &nats.url())
-        .expect_log("the connection to NATS was lost");
+    let builder =
+        Basalt::builder().config("realtime.nats_url", &nats.url()).expect_log("lost the connection to NATS");
     let three = builder.database_url(&one.database().url()).start().await;
     until(&three, "basalt_realtime_presences 2").await;
     let mut eve = socket(&three).await;

@@ -176,7 +176,7 @@ async fn special_characters_in_names_are_literal() {
 
 #[tokio::test]
 async fn invalid_tokens_are_rejected() {
-    let server = server().expect_log("PostgreSQL refused a statement").start().await;
+    let server = server().expect_log("PostgreSQL rejected a statement").start().await;
     let get = |token: Option<&str>| {
         let request = request(&server, Method::GET, "/bucket");
         match token {

@@ -183,7 +183,7 @@ async fn public_bucket_does_not_evaluate_policies() {
     for bucket in ["secret", "open"] {
         shelf.put(bucket, "a.txt", "a", json!({})).await;
     }
-    shelf.server.expect_log("PostgreSQL refused a statement");
+    shelf.server.expect_log("PostgreSQL rejected a statement");
     let unknown = shelf.token(&json!({"sub": OWNER, "role": "nobody_knows"}));
     let of = async |path: &str, token: &str| outcome(&shelf.get(path).bearer(token).send().await);
     assert_eq!(of("/object/open/a.txt", &unknown).await, "200");
@@ -511,11 +511,11 @@ async fn row_with_wrong_size_or_no_blob_fails_cleanly() {
     }
     let gone = shelf.put("open", "gone", "0123456789", json!({})).await;
     std::fs::remove_file(file(&shelf.server, gone)).unwrap();
-    shelf.server.expect_log("a row has no blob");
+    shelf.server.expect_log("the blob of a row is missing");
     assert_eq!(outcome(&shelf.get("/object/public/open/gone").send().await), "400 NoSuchKey");
     let cut = shelf.put("open", "cut", "0123456789", json!({})).await;
     OpenOptions::new().write(true).open(file(&shelf.server, cut)).unwrap().set_len(9).unwrap();
-    shelf.server.expect_log("ends too early");
+    shelf.server.expect_log("is shorter than its row states");
     assert_eq!(outcome(&shelf.get("/object/public/open/cut").send().await), "500 InternalError");
     let start = shelf.get("/object/public/open/cut").header("range", "bytes=0-3").send().await.expect(206);
     assert_eq!(start.text(), "0123");

@@ -411,7 +411,7 @@ async fn lists_contain_only_visible_objects() {
 
 #[tokio::test]
 async fn list_skips_the_contents_of_folders() {
-    let server = server().expect_log("PostgreSQL refused a statement").start().await;
+    let server = server().expect_log("PostgreSQL rejected a statement").start().await;
     make_bucket(&server, &json!({"name": "counted"})).await;
     server
         .sql(

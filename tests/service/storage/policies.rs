@@ -248,7 +248,7 @@ async fn triggers_run_in_the_probe_and_in_the_final_write() {
     server
         .sql("create or replace function watch.note() returns trigger language plpgsql as $$ begin raise 'no more'; end $$")
         .await;
-    server.expect_log("PostgreSQL refused a statement");
+    server.expect_log("PostgreSQL rejected a statement");
     let refused = request(&server, Method::POST, "/object/b/k").bearer(&owner).body("x").send().await;
     assert_eq!(error(&refused), "500 500 | DatabaseError | database error, code: P0001 | DatabaseError");
 }

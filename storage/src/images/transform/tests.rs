@@ -96,7 +96,7 @@ fn noise(width: u32, height: u32) -> DynamicImage {
 }
 
 #[test]
-fn the_result_has_the_size_that_was_asked() {
+fn result_has_the_requested_size() {
     let source = png(&quadrants(400, 200));
     for (query, size) in [
         ("", (400, 200)),
@@ -117,7 +117,7 @@ fn the_result_has_the_size_that_was_asked() {
 }
 
 #[test]
-fn cover_keeps_the_part_at_the_anchor() {
+fn cover_keeps_the_anchored_part() {
     let source = png(&quadrants(400, 400));
     for (gravity, colours) in [
         ("no", [RED, GREEN, RED, GREEN]),
@@ -149,7 +149,7 @@ fn with_orientation(jpeg: &[u8], orientation: u8) -> Vec<u8> {
 }
 
 #[test]
-fn an_image_is_turned_as_its_exif_says() {
+fn applies_exif_orientation() {
     let lying = quadrants(300, 200);
     let jpeg = stored(&lying, ImageFormat::Jpeg);
     for orientation in 1..=8 {
@@ -178,7 +178,7 @@ fn an_image_is_turned_as_its_exif_says() {
 }
 
 #[test]
-fn quality_decides_on_the_size() {
+fn quality_affects_the_size() {
     let source = stored(&noise(300, 300), ImageFormat::Jpeg);
     for format in ["origin", "webp"] {
         let size = |quality: &str| make(&source, &format!("format={format}{quality}")).unwrap().bytes.len();
@@ -189,7 +189,7 @@ fn quality_decides_on_the_size() {
 }
 
 #[test]
-fn each_source_format_has_its_output() {
+fn maps_source_to_output_format() {
     let opaque = quadrants(40, 40);
     let clear = DynamicImage::from(RgbaImage::from_pixel(40, 40, Rgba([230, 20, 20, 0])));
     for (format, plain, with_alpha) in [
@@ -218,7 +218,7 @@ fn each_source_format_has_its_output() {
 }
 
 #[test]
-fn deep_and_grey_sources_are_read() {
+fn decodes_deep_and_grey_sources() {
     let grey = GrayImage::from_pixel(40, 40, Luma([100]));
     let deep = ImageBuffer::from_pixel(40, 40, Rgb([60_000_u16, 0, 0]));
     for (source, red) in [(DynamicImage::from(grey), 100), (DynamicImage::ImageRgb16(deep), 233)] {
@@ -231,8 +231,8 @@ fn deep_and_grey_sources_are_read() {
 }
 
 #[test]
-fn edges_of_transparency_keep_their_colour() {
-    // Invisible pixels are green: they must not shine through.
+fn transparent_edges_keep_their_colour() {
+    // Transparent pixels are green, which must not bleed into visible ones.
     let image =
         RgbaImage::from_fn(
             100,
@@ -247,7 +247,7 @@ fn edges_of_transparency_keep_their_colour() {
 }
 
 #[test]
-fn a_colour_profile_stays_with_its_colours() {
+fn keeps_the_colour_profile() {
     let mut profile = vec![0; 128];
     profile[16..20].copy_from_slice(b"RGB ");
     let with_profile = |image: &DynamicImage, profile: &[u8]| {
@@ -280,7 +280,7 @@ fn moving_gif() -> Vec<u8> {
 }
 
 #[test]
-fn an_animation_moves_in_its_own_size_only() {
+fn keeps_animation_only_at_original_size() {
     let source = moving_gif();
     for query in ["", "quality=50", "format=webp"] {
         assert_eq!(
@@ -314,7 +314,7 @@ fn crc(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn the_size_is_judged_before_the_pixels() {
+fn checks_the_size_before_decoding() {
     let too_many = Err(TransformError::TooManyPixels);
     assert_eq!(make(&empty_png(30_000, 30_000), "width=10"), too_many);
     assert_eq!(make(&empty_png(1_000_001, 1), "width=10"), too_many);
@@ -373,7 +373,7 @@ fn progressive(across: u16, down: u16, shade: impl Fn(u16, u16) -> i32) -> Vec<u
 }
 
 #[test]
-fn an_image_in_several_scans_needs_more_memory() {
+fn progressive_image_needs_more_memory() {
     let mut source = stored(&quadrants(400, 400), ImageFormat::Jpeg);
     let within = |source: &[u8]| transform(source.to_vec(), &wanted("width=10"), false, 160_000).map(drop);
     assert_eq!(within(&source), Ok(()));
@@ -388,7 +388,7 @@ fn an_image_in_several_scans_needs_more_memory() {
 }
 
 #[test]
-fn a_frame_larger_than_its_image_takes_no_memory() {
+fn oversized_frame_allocates_nothing() {
     let mut gif = moving_gif();
     // The first image descriptor, after the colour table and the extensions.
     let descriptor = gif.windows(9).position(|nine| nine == [0x2c, 0, 0, 0, 0, 40, 0, 20, 0]).unwrap();
@@ -397,7 +397,7 @@ fn a_frame_larger_than_its_image_takes_no_memory() {
 }
 
 #[test]
-fn a_profile_that_unpacks_to_much_is_left_out() {
+fn drops_a_profile_that_decompresses_too_large() {
     let mut bytes = Vec::new();
     let zeros = vec![0; 3 * usize::try_from(DECODER_BYTES).unwrap()];
     write_png(&mut bytes, &quadrants(40, 40), zeros);
@@ -410,7 +410,7 @@ fn a_profile_that_unpacks_to_much_is_left_out() {
 }
 
 #[test]
-fn what_is_no_image_is_refused() {
+fn rejects_non_images() {
     let unsupported = Err(TransformError::Unsupported);
     for source in [
         b"".as_slice(),
@@ -430,7 +430,7 @@ fn what_is_no_image_is_refused() {
 }
 
 #[test]
-fn a_broken_image_is_refused_or_shown_as_far_as_it_goes() {
+fn damaged_image_is_rejected_or_partly_shown() {
     for format in [
         ImageFormat::Png,
         ImageFormat::Jpeg,
@@ -459,7 +459,7 @@ fn a_broken_image_is_refused_or_shown_as_far_as_it_goes() {
 }
 
 #[test]
-fn a_truncated_image_shows_what_came() {
+fn truncated_image_shows_the_available_rows() {
     let grain = noise(200, 200).to_rgb8();
     let coloured = quadrants(200, 200).to_rgb8();
     let image = RgbImage::from_fn(200, 200, |x, y| {
@@ -484,7 +484,7 @@ fn a_truncated_image_shows_what_came() {
 }
 
 #[test]
-fn checksums_of_a_png_count_for_nothing() {
+fn ignores_png_checksums() {
     let source = png(&quadrants(64, 64));
     let expected = make(&source, "width=32").unwrap();
     // Checksums of the header, the compressed stream, and the chunk.
@@ -497,8 +497,8 @@ fn checksums_of_a_png_count_for_nothing() {
 }
 
 #[test]
-fn an_encoder_bound_has_a_way_out() {
-    // WebP has no sides of more than 16,383 pixels.
+fn falls_back_when_webp_is_too_small() {
+    // WebP is limited to 16,383 pixels per side.
     let strip = png(&DynamicImage::from(RgbImage::from_pixel(17_000, 2, Rgb(RED))));
     assert_eq!(seen(&strip, "format=webp").0, Output::Png);
     assert_eq!(seen(&strip, "format=webp&width=1000").0, Output::WebP);

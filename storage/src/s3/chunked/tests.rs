@@ -104,7 +104,7 @@ fn decode(mut decoder: Decoder, body: &[u8], size: usize) -> Result<Decoded, Chu
 }
 
 #[test]
-fn the_published_stream_decodes_however_it_is_cut() {
+fn decodes_the_published_stream_in_any_split() {
     for size in [1, 7, 86, 1024, 100_000] {
         let (data, trailers) =
             decode(Decoder::new(Some(plain_signer()), false), &plain_body(), size).unwrap();
@@ -118,7 +118,7 @@ fn the_published_stream_decodes_however_it_is_cut() {
 }
 
 #[test]
-fn a_stream_that_ends_early_is_incomplete() {
+fn truncated_stream_is_incomplete() {
     let body = trailer_body();
     for length in (0..body.len()).step_by(997).chain(body.len() - 180..body.len()) {
         let refused = decode(Decoder::new(Some(trailer_signer()), true), &body[..length], 4096);
@@ -127,7 +127,7 @@ fn a_stream_that_ends_early_is_incomplete() {
 }
 
 #[test]
-fn trailers_that_were_not_announced_or_not_signed_are_refused() {
+fn rejects_unannounced_and_unsigned_trailers() {
     let stripped = String::from_utf8(trailer_body()).unwrap();
     let (without, _) = stripped.split_once("x-amz-trailer-signature").unwrap();
     for end in ["\r\n", "\r\n\r\n"] {
@@ -144,7 +144,7 @@ fn trailers_that_were_not_announced_or_not_signed_are_refused() {
 }
 
 #[test]
-fn an_unsigned_stream_has_lengths_and_trailers_only() {
+fn decodes_unsigned_streams() {
     let body = b"4\r\nabcd\r\nA\r\n0123456789\r\n0\r\nx-amz-checksum-crc32: AAAAAA== \r\n\r\n";
     let (data, trailers) = decode(Decoder::new(None, true), body, 3).unwrap();
     assert_eq!(data, b"abcd0123456789");
@@ -170,7 +170,7 @@ fn an_unsigned_stream_has_lengths_and_trailers_only() {
 
 proptest! {
     #[test]
-    fn an_altered_byte_of_a_signed_stream_is_refused(index in 0usize..67_000, bit in 0u8..8, with_trailers: bool) {
+    fn rejects_any_altered_byte_of_a_signed_stream(index in 0usize..67_000, bit in 0u8..8, with_trailers: bool) {
         let (mut body, signer) =
             if with_trailers { (trailer_body(), trailer_signer()) } else { (plain_body(), plain_signer()) };
         let index = index % body.len();
@@ -183,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_is_read_without_a_panic(body: Vec<u8>, size in 1usize..64, has_trailers: bool) {
+    fn arbitrary_input_never_panics(body: Vec<u8>, size in 1usize..64, has_trailers: bool) {
         if let Ok((data, _)) = decode(Decoder::new(None, has_trailers), &body, size) {
             prop_assert!(data.len() < body.len());
         }

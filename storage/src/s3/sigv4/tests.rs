@@ -42,7 +42,7 @@ fn check(request: SentRequest<'_>, secret: &str) -> Result<Signature, SignatureE
 }
 
 #[test]
-fn the_published_header_examples_verify() {
+fn verifies_published_header_examples() {
     let get = headers(&[
         (
             "authorization",
@@ -96,7 +96,7 @@ fn the_published_header_examples_verify() {
 const PRESIGNED: &str = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host&X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404";
 
 #[test]
-fn the_published_presigned_example_verifies_and_holds_for_its_day() {
+fn verifies_published_presigned_example_for_its_day() {
     let none = HeaderMap::new();
     let request =
         SentRequest { method: "GET", path: "/test.txt", query: PRESIGNED, host: HOST, headers: &none };
@@ -114,7 +114,7 @@ fn the_published_presigned_example_verifies_and_holds_for_its_day() {
 }
 
 #[test]
-fn a_signed_header_holds_for_fifteen_minutes_either_way() {
+fn header_signature_allows_fifteen_minutes_of_skew() {
     let headers = headers(&[
         ("authorization", &authorization("host;x-amz-content-sha256;x-amz-date", &"0".repeat(64))),
         ("x-amz-content-sha256", EMPTY),
@@ -130,7 +130,7 @@ fn a_signed_header_holds_for_fifteen_minutes_either_way() {
 }
 
 #[test]
-fn a_changed_part_does_not_verify() {
+fn rejects_any_altered_part() {
     let signed = headers(&[
         (
             "authorization",
@@ -181,7 +181,7 @@ fn a_changed_part_does_not_verify() {
 }
 
 #[test]
-fn what_cannot_be_read_says_why() {
+fn malformed_signatures_report_the_reason() {
     let read = |pairs: &[(&str, &str)], query: &str| {
         let headers = headers(pairs);
         Signature::read(SentRequest { method: "GET", path: "/", query, host: HOST, headers: &headers })
@@ -235,7 +235,7 @@ fn what_cannot_be_read_says_why() {
 }
 
 #[test]
-fn a_forms_policy_is_what_is_signed() {
+fn form_signature_covers_the_policy() {
     let policy = "eyJleHBpcmF0aW9uIjoiMjAxMy0wNS0yNVQwMDowMDowMFoifQ==";
     let credential = Credential::parse("AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request").unwrap();
     let signature = hex::encode(credential.signing_key(SECRET).sign(policy.as_bytes()));
@@ -319,7 +319,7 @@ fn forms() -> impl Strategy<Value = Form> {
 
 proptest! {
     #[test]
-    fn what_aws_signs_verifies_and_nothing_else_does(
+    fn verifies_aws_signatures_and_rejects_alterations(
         key in "[ -~\u{e4}\u{1f600}/]{1,40}",
         query in prop::collection::vec(("[a-z -]{1,8}", "[ -~\u{e4}]{0,12}"), 0..4),
         metadata in "[!-~]([ -~]{0,20}[!-~])?",
