@@ -26,7 +26,8 @@ impl<'a> Png<'a> {
         let mut decoder = Decoder::new_with_options(Cursor::new(source), options);
         decoder.set_limits(Limits { bytes: usize::try_from(max_bytes).unwrap_or(usize::MAX) });
         decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
-        let reader = decoder.read_info().map_err(|error| TransformError::from_decoder(&image_error(error)))?;
+        let reader =
+            decoder.read_info().map_err(|error| TransformError::from_decoder(&image_error(error)))?;
         let colour = match reader.output_color_type() {
             (png::ColorType::Grayscale, png::BitDepth::Eight) => ColorType::L8,
             (png::ColorType::GrayscaleAlpha, png::BitDepth::Eight) => ColorType::La8,

@@ -88,7 +88,7 @@ impl Callers {
     /// `Authorization` is missing, or the token is invalid.
     pub(crate) fn required(&self, headers: &HeaderMap) -> Result<Caller, StorageError> {
         let token = bearer(headers).ok_or_else(StorageError::no_authorization)?;
-        self.from_token(&token)
+        self.for_token(&token)
     }
 
     /// Like [`Self::required`], for routes that treat a missing header as an empty token: list of buckets,
@@ -97,12 +97,12 @@ impl Callers {
     /// # Errors
     /// The token is missing or invalid.
     pub(crate) fn required_token(&self, headers: &HeaderMap) -> Result<Caller, StorageError> {
-        self.from_token(&bearer(headers).unwrap_or_default())
+        self.for_token(&bearer(headers).unwrap_or_default())
     }
 
     /// The caller of a route that also serves public buckets: an invalid token counts as none.
     pub(crate) fn optional(&self, headers: &HeaderMap) -> Option<Caller> {
-        self.from_token(&bearer(headers)?).ok()
+        self.for_token(&bearer(headers)?).ok()
     }
 
     /// Identity used for fair sharing: the token's user, or the client's address.
@@ -118,7 +118,7 @@ impl Callers {
     ///
     /// # Errors
     /// `AccessDenied` with the reason.
-    pub(crate) fn from_token(&self, token: &str) -> Result<Caller, StorageError> {
+    pub(crate) fn for_token(&self, token: &str) -> Result<Caller, StorageError> {
         let claims = self.verify(token).map_err(StorageError::bad_token)?;
         // Tokens of signed URLs use the same secret but identify no caller.
         if claims.get("url").is_some() && claims.get("scope").is_some() {

@@ -150,7 +150,7 @@ impl Images {
         });
         let variant = made.await.map_err(|_| ImageError::Busy)??;
         let size = saturating(variant.bytes.len());
-        Ok(Kept { format: variant.format, size, content: Content::Bytes(variant.bytes.into()) })
+        Ok(CachedVariant { format: variant.format, size, content: Content::Bytes(variant.bytes.into()) })
     }
 
     /// Removes the cached variants of an object version.

@@ -2,7 +2,7 @@
 //! §3.13).
 //!
 //! They are signed with the project's secret, as upstream and other tools do. A token is valid for one path
-//! and one purpose and identifies no caller: a user's token is rejected here, and [`Callers::from_token`]
+//! and one purpose and identifies no caller: a user's token is rejected here, and [`Callers::for_token`]
 //! rejects these tokens.
 
 use std::sync::Arc;

@@ -94,7 +94,7 @@ impl HttpBody for LimitedBody {
             let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
             let length = data.map_or(0, Bytes::len);
             this.pacer.moved(length);
-            *this.arrival.last_taken.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            *this.arrival.last_taken.lock() = Instant::now();
             this.seen = this.seen.saturating_add(saturating::<u64>(length));
             if this.share.as_ref().is_some_and(|share| share.grow_to(this.seen).is_err()) {
                 let error = std::io::Error::other("not enough memory for the request body");

@@ -29,7 +29,7 @@ const RESTORE_PAUSE: Duration = Duration::from_millis(250);
 /// How long to wait for a permit, and then for the database. Load balancers give up after about a second, which has
 /// the same effect as a failed check; a loaded machine may take longer for a login.
 const PERMIT_LIMIT: Duration = Duration::from_secs(1);
-const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// A pool of connections of one login.
 pub(crate) struct Pool<M: managed::Manager> {

@@ -69,6 +69,7 @@ mod tests {
 
     use super::*;
     use crate::pg_error::DriverError;
+    use crate::pool::lease::ANSWER_LIMIT;
     use crate::pool::{Pool, PoolConfig};
 
     /// A database that can be switched off, and counts probes.

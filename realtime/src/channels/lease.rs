@@ -81,7 +81,7 @@ impl Channels {
     /// A lease for permissions evaluated at `authorized_at`.
     pub(super) fn lease_from(&self, authorized_at: Instant) -> Lease {
         let channels = saturating::<u32>(self.realtime.hub.private_channels());
-        let length = PER_CHANNEL.saturating_mul(channels).clamp(SHORTEST, LONGEST);
+        let length = PER_CHANNEL.saturating_mul(channels).clamp(MIN_LEASE, MAX_LEASE);
         Lease::Valid { renew_at: authorized_at + length / 2, ends_at: authorized_at + length }
     }
 

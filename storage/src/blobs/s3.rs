@@ -97,8 +97,8 @@ impl Bucket {
         if let (Some(id), Some(secret)) = (access_key_id, secret_access_key) {
             builder = builder.with_access_key_id(id).with_secret_access_key(secret.expose_secret());
         }
-        let objects = Arc::new(builder.build().map_err(|error| BlobError::general(&error))?);
-        let part_bytes = PART_BYTES.max(max_file_size.div_ceil(MOST_PARTS));
+        let objects = Arc::new(builder.build().map_err(|error| BlobError::from_store(&error))?);
+        let part_bytes = PART_BYTES.max(max_file_size.div_ceil(MAX_PARTS));
         let part_bytes = saturating::<usize>(part_bytes);
         Ok(Self { objects, client, url, region: region.clone(), part_bytes })
     }

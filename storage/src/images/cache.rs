@@ -144,7 +144,7 @@ impl Cache {
     /// Adds a variant. Blocking. [`Cache::get`] must have been called before.
     pub(super) fn put(&self, key: &Key, variant: &Variant) {
         let size = saturating(variant.bytes.len());
-        // One that would push out most others is made anew.
+        // A variant that would evict most others is not cached.
         let (true, Some(index)) = (size <= self.limit / 8, self.index.get()) else { return };
         if let Err(error) = self.write(key, variant) {
             tracing::warn!(%error, dir = %self.dir.display(), "could not cache an image variant");

@@ -2,10 +2,10 @@
 //!
 //! 1. [`Context::bucket`] and [`NewObject::check_rules`] apply the bucket's rules.
 //! 2. [`begin`] checks policies with a trial insert that is rolled back, and commits the intent to write a
-//!   blob.
+//!    blob.
 //! 3. [`write_body`] stores the bytes without holding a database connection.
 //! 4. [`finish`] replaces the intent by the row in one transaction. Of concurrent uploads that must not
-//!   overwrite, one succeeds.
+//!    overwrite, one succeeds.
 
 use std::sync::Arc;
 
@@ -256,8 +256,8 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// What was written as one blob, whose tag is the hash of its bytes.
-    pub(crate) fn of(intent: &Intent, written: &Written) -> Self {
+    /// Content of a single blob, whose ETag is its MD5.
+    pub(crate) fn from_written(intent: &Intent, written: &Written) -> Self {
         Self { blob: intent.blob(), size: written.size, e_tag: hex::encode(written.md5) }
     }
 }

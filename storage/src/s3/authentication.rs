@@ -131,7 +131,7 @@ fn public_keys(keys: &Keys) -> Vec<SecretString> {
 
 fn caller(storage: &Storage, token: Option<&str>) -> Result<Caller, S3Error> {
     match token {
-        Some(token) => Ok(storage.callers.from_token(token)?),
+        Some(token) => Ok(storage.callers.for_token(token)?),
         None => Ok(Caller::service()),
     }
 }

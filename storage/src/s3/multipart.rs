@@ -286,8 +286,8 @@ async fn store_part(
          (select coalesce(sum(p.size), 0) from storage.s3_multipart_uploads_parts p where p.upload_id = u.id) \
          where u.id = $1";
     let e_tag = hex::encode(written.md5);
-    let id = || Param::from(begun.id.as_str());
-    let at = &begun.object.at;
+    let id = || Param::from(upload.id.as_str());
+    let at = &upload.object.at;
     let mut batch = cx.as_service();
     let locked = batch.query(LOCK, [id()]);
     let _deleted = batch.query(DELETE, [id(), Param::from_display(number)]);
@@ -365,8 +365,8 @@ fn changed_parts() -> StorageError {
     StorageError::no_such_upload()
 }
 
-/// The object's tag, from those of its parts.
-fn e_tag_of(parts: &[StoredPart]) -> String {
+/// ETag of the object, derived from those of its parts.
+fn object_e_tag(parts: &[StoredPart]) -> String {
     write::e_tag_of_parts(parts.iter().map(|part| lower_hex::decode(&part.e_tag).unwrap_or_default()))
 }
 

@@ -174,8 +174,8 @@ impl Checks {
 
     fn update(&mut self, bytes: &[u8]) -> Result<(), PayloadError> {
         self.length = self.length.saturating_add(saturating::<u64>(bytes.len()));
-        if self.promises.length.is_some_and(|length| self.length > length) {
-            return Err(PayloadError::OtherLength);
+        if self.announced.length.is_some_and(|length| self.length > length) {
+            return Err(PayloadError::LengthMismatch);
         }
         if let Some(sha256) = &mut self.sha256 {
             sha256.update(bytes);

@@ -142,7 +142,7 @@ pub(super) async fn complete(cx: &Context, upload: Upload, object: &NewObject) -
         // The part's blob becomes the object's.
         [Part { blob, md5 }] => {
             let content = Content { blob: *blob, size: upload.offset, e_tag: hex::encode(md5) };
-            let _stored = objects::finish(cx, object, &content, None, also).await?;
+            let _stored = objects::finish(cx, object, &content, None, required).await?;
         }
         parts => {
             let intent = objects::commit_intent(cx, cx.as_service()).await?;

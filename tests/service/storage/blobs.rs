@@ -185,7 +185,7 @@ async fn sweep_removes_only_files_of_dead_writers() {
     clock.advance(3600);
     assert_eq!(
         sweep(&pool, &store, &clock, hour).await.unwrap(),
-        Swept { beginnings: 2, ..Swept::default() }
+        Swept { partial_uploads: 2, ..Swept::default() }
     );
     assert!(!staged(dead).exists() && staged(alive).exists() && !staged(unknown).exists());
     assert_eq!(database.value("select blob from storage.blob_intents").await, alive.to_string());

@@ -164,7 +164,7 @@ async fn sweep_aborts_multipart_uploads_of_dead_writers() {
     let (clock, hour) = (Clock::system(), Duration::from_secs(3600));
     // The test server reports 2010 as the start of every upload.
     let swept = sweep(&pool, &fixture.store, &clock, hour).await.unwrap();
-    assert_eq!(swept, Swept { beginnings: 1, ..Swept::default() });
+    assert_eq!(swept, Swept { partial_uploads: 1, ..Swept::default() });
     let left = fixture.query("?uploads").await;
     assert!(left.contains(&alive.to_string()) && left.contains("aa/foreign"), "{left}");
     assert!(!left.contains(&dead.to_string()), "{left}");

@@ -1,10 +1,11 @@
 //! Reads a table's definition: one query each for the table, its columns, and their types with the types within them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use basalt_pg::pool::ServicePool;
 use basalt_pg::session::SessionError;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_postgres::{Error, Row};
 

@@ -227,7 +227,7 @@ fn malformed_signatures_report_the_reason() {
         (PRESIGNED.replace("86400", "0"), "X-Amz-Expires must be between 1 and 604800 seconds"),
         (PRESIGNED.replace("SHA256&", "SHA1&"), "X-Amz-Algorithm must be AWS4-HMAC-SHA256"),
         (PRESIGNED.replace("X-Amz-Date", "X-Date"), "X-Amz-Date is missing"),
-        (format!("{PRESIGNED}&X-Amz-Expires=60"), "X-Amz-Expires stands twice"),
+        (format!("{PRESIGNED}&X-Amz-Expires=60"), "X-Amz-Expires is repeated"),
     ];
     for (query, why) in &cases {
         assert_eq!(read(&[], query), format!("The signature's parameters are malformed; {why}"));
