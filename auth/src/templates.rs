@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use basalt_core::http_client::HttpClient;
+use basalt_core::http_client::{HttpClient, Reach};
 use basalt_mail::plain_text;
 use http::{HeaderMap, StatusCode};
 use parking_lot::RwLock;
@@ -196,7 +196,7 @@ impl RemoteTemplate {
     /// Fetches the template periodically and never returns.
     #[expect(clippy::infinite_loop, reason = "ended from outside, by the shutdown token")]
     pub(crate) async fn refresh_periodically(self) {
-        let client = HttpClient::default();
+        let client = HttpClient::new(Reach::Anywhere);
         loop {
             let pause = match self.fetch(&client).await {
                 Ok(template) => {

@@ -1,58 +1,49 @@
-//! A small HTTP client for the server's own requests. Connections are kept for a moment and used again, so that calls to one
-//! provider do not pay for a TLS handshake each. Redirects are not followed.
+//! The HTTP client for the server's own requests, built on `reqwest`. It limits the response body, meets the caller's deadline, follows no
+//! redirect, uses no proxy, and can be restricted to public addresses (decision 0105). Connections are reused, so calls to one provider share
+//! a TLS handshake.
 //!
-//! A connection that the other side closes at the moment it is used again fails the request: callers that repeat a request
-//! name it by an idempotency key.
+//! If the peer closes an idle connection while a request is being sent on it, the request fails: callers that retry send an idempotency key.
 
 mod address;
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{HOST, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
-use parking_lot::Mutex;
-use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use http::{HeaderMap, Method, StatusCode};
+use reqwest::Client;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::redirect::Policy;
 use tokio::time::Instant;
-use tokio_rustls::TlsConnector;
-use url::Url;
+use url::{Host, Url};
 
-/// Unused connections that are kept for one server.
-const IDLE_PER_SERVER: usize = 8;
-/// Servers whose connections are kept.
-const SERVERS: usize = 32;
-/// How long a connection is kept unused. Providers close theirs after a minute or more.
+/// Idle connections kept per host.
+const IDLE_PER_HOST: usize = 8;
+/// How long a connection is kept idle. Providers close theirs after a minute or more.
 const IDLE_TIME: Duration = Duration::from_secs(30);
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// It did not arrive before the deadline.
+    /// It was not complete before the deadline.
     #[error("no answer in time")]
     Deadline,
     /// It is longer than the caller's limit, in bytes.
     #[error("the answer has more than {0} bytes")]
     TooLarge(usize),
-    /// The URL has no host, or another scheme than http and https.
+    /// The URL has no host, or a scheme other than http and https.
     #[error("the URL names no http or https host")]
     Url,
-    /// The host's addresses are all of this machine or of a private network, and the caller may reach public ones only.
+    /// All of the host's addresses are private or this machine's, and the client may reach only public ones.
     #[error("the host has no public address")]
     NotPublic,
-    /// The connection failed: the system's text.
+    /// The connection failed; the cause. Never contains the URL.
     #[error("{0}")]
     Connection(String),
 }
 
-/// A complete answer.
+/// A complete response.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// Status.
@@ -63,13 +54,12 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// Which addresses a request may reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Which addresses a client may reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Any: the operator has written the URL.
+    /// Any: the operator configured the URL.
     Anywhere,
-    /// Addresses of the public internet. The address that was checked is the one that is connected to, so that a name that
-    /// changes its address meanwhile leads nowhere else.
+    /// Addresses of the public internet. The address that was checked is the one that is connected to, so DNS rebinding has no effect.
     Public,
 }
 
@@ -78,46 +68,35 @@ pub enum Reach {
 pub struct Outgoing<'a> {
     /// Method.
     pub method: Method,
-    /// Where to.
+    /// URL.
     pub url: &'a Url,
     /// Headers besides `Host`, `User-Agent` and `Content-Length`.
     pub headers: HeaderMap,
     /// Body; may be empty.
     pub body: Bytes,
-    /// Most bytes of the answer's body.
+    /// Maximum size of the response body in bytes.
     pub limit: usize,
-    /// Which addresses it may reach.
-    pub reach: Reach,
 }
 
-/// The client. Cheap to clone; the system's certificates are read at the first request by TLS.
-#[derive(Clone, Default)]
+/// The client. Clones share its connections.
+#[derive(Clone, Debug)]
 pub struct HttpClient {
-    tls: Arc<OnceLock<TlsConnector>>,
-    /// Held for a look-up or an insert only, never across an await.
-    idle: Arc<Mutex<HashMap<Server, Vec<Idle>>>>,
-}
-
-/// What connections are kept by.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Server {
-    is_tls: bool,
-    /// An IPv6 address stands without the brackets that it has in a URL.
-    host: String,
-    port: u16,
     reach: Reach,
-}
-
-struct Idle {
-    sender: SendRequest<Full<Bytes>>,
-    since: Instant,
+    /// Built at the first request, because building it reads the system's certificates.
+    client: Arc<OnceLock<Result<Client, String>>>,
 }
 
 impl HttpClient {
-    /// Sends GET and reads `limit` bytes at most, all of it before `deadline`.
+    /// A client without connections.
+    #[must_use]
+    pub fn new(reach: Reach) -> Self {
+        Self { reach, client: Arc::default() }
+    }
+
+    /// Sends GET and reads at most `limit` bytes, all before `deadline`.
     ///
     /// # Errors
-    /// There is no complete answer. An error status is not an error here.
+    /// There is no complete response. An error status is not an error here.
     pub async fn get(
         &self,
         url: &Url,
@@ -125,162 +104,100 @@ impl HttpClient {
         limit: usize,
         deadline: Instant,
     ) -> Result<Answer, HttpError> {
-        let (method, body, reach) = (Method::GET, Bytes::new(), Reach::Anywhere);
-        self.send(Outgoing { method, url, headers, body, limit, reach }, deadline).await
+        self.send(Outgoing { method: Method::GET, url, headers, body: Bytes::new(), limit }, deadline).await
     }
 
-    /// Sends a request and reads its whole answer before `deadline`.
+    /// Sends a request and reads its whole response before `deadline`.
     ///
     /// # Errors
-    /// There is no complete answer; the server may have done what was asked all the same, except where the error is about
-    /// the URL or its address. An error status is not an error here.
+    /// There is no complete response. The peer may have processed the request nevertheless, unless the error concerns the URL or its address.
+    /// An error status is not an error here.
     pub async fn send(&self, request: Outgoing<'_>, deadline: Instant) -> Result<Answer, HttpError> {
         let answered = tokio::time::timeout_at(deadline, self.exchange(request)).await;
         answered.unwrap_or(Err(HttpError::Deadline))
     }
 
     async fn exchange(&self, outgoing: Outgoing<'_>) -> Result<Answer, HttpError> {
-        let server = Server::of(outgoing.url, outgoing.reach)?;
-        let mut request = request(&outgoing)?;
-        while let Some(mut sender) = self.take_idle(&server) {
-            match sender.try_send_request(request).await {
-                Ok(response) => return self.finish(server, sender, response, outgoing.limit).await,
-                // The server closed the connection while it was unused: nothing was sent.
-                Err(mut failed) => match failed.take_message() {
-                    Some(unsent) => request = unsent,
-                    None => return Err(connection(failed.error())),
-                },
+        self.check_url(outgoing.url)?;
+        let client = self.client.get_or_init(|| build(self.reach)).as_ref();
+        let client = client.map_err(|error| HttpError::Connection(error.clone()))?;
+        let request = client.request(outgoing.method, outgoing.url.clone());
+        let request = request.headers(outgoing.headers).body(outgoing.body);
+        let mut response = request.send().await.map_err(|error| failure(&error))?;
+        let mut body = BytesMut::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| failure(&error))? {
+            if body.len().saturating_add(chunk.len()) > outgoing.limit {
+                return Err(HttpError::TooLarge(outgoing.limit));
             }
+            body.extend_from_slice(&chunk);
         }
-        let mut sender = self.connect(&server).await?;
-        let response = sender.send_request(request).await.map_err(|error| connection(&error))?;
-        self.finish(server, sender, response, outgoing.limit).await
+        let headers = std::mem::take(response.headers_mut());
+        Ok(Answer { status: response.status(), headers, body: body.freeze() })
     }
 
-    /// Reads the body, and keeps the connection.
-    async fn finish(
-        &self,
-        server: Server,
-        sender: SendRequest<Full<Bytes>>,
-        response: http::Response<hyper::body::Incoming>,
-        limit: usize,
-    ) -> Result<Answer, HttpError> {
-        let (head, mut body) = response.into_parts();
-        let mut bytes = BytesMut::new();
-        while let Some(frame) = body.frame().await {
-            if let Ok(data) = frame.map_err(|error| connection(&error))?.into_data() {
-                if bytes.len().saturating_add(data.len()) > limit {
-                    return Err(HttpError::TooLarge(limit));
-                }
-                bytes.extend_from_slice(&data);
-            }
+    /// A literal address never reaches the resolver, so it is checked here.
+    fn check_url(&self, url: &Url) -> Result<(), HttpError> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(HttpError::Url);
         }
-        if !sender.is_closed() {
-            self.keep(server, sender);
-        }
-        Ok(Answer { status: head.status, headers: head.headers, body: bytes.freeze() })
-    }
-
-    async fn connect(&self, server: &Server) -> Result<SendRequest<Full<Bytes>>, HttpError> {
-        let addresses: Vec<SocketAddr> = tokio::net::lookup_host((server.host.as_str(), server.port))
-            .await
-            .map_err(|error| connection(&error))?
-            .collect();
-        let addresses: Vec<SocketAddr> = addresses
-            .into_iter()
-            .filter(|address| server.reach == Reach::Anywhere || address::is_public(address.ip()))
-            .collect();
-        if addresses.is_empty() {
-            return Err(HttpError::NotPublic);
-        }
-        let stream = TcpStream::connect(addresses.as_slice()).await.map_err(|error| connection(&error))?;
-        // A request is one write; it should not wait for the answer to the one before.
-        let _not_supported = stream.set_nodelay(true);
-        if !server.is_tls {
-            return handshake(stream).await;
-        }
-        let name = ServerName::try_from(server.host.clone()).map_err(|_error| HttpError::Url)?;
-        let tls = self.tls.get_or_init(|| Arc::new(crate::tls::client_config()).into());
-        handshake(tls.connect(name, stream).await.map_err(|error| connection(&error))?).await
-    }
-
-    fn take_idle(&self, server: &Server) -> Option<SendRequest<Full<Bytes>>> {
-        let mut idle = self.idle.lock();
-        let kept = idle.get_mut(server)?;
-        loop {
-            let Idle { sender, since } = kept.pop()?;
-            if since.elapsed() < IDLE_TIME && sender.is_ready() {
-                return Some(sender);
-            }
-        }
-    }
-
-    fn keep(&self, server: Server, sender: SendRequest<Full<Bytes>>) {
-        let mut idle = self.idle.lock();
-        for kept in idle.values_mut() {
-            kept.retain(|kept| kept.since.elapsed() < IDLE_TIME && !kept.sender.is_closed());
-        }
-        idle.retain(|_, kept| !kept.is_empty());
-        if idle.len() >= SERVERS && !idle.contains_key(&server) {
-            return;
-        }
-        let kept = idle.entry(server).or_default();
-        if kept.len() < IDLE_PER_SERVER {
-            kept.push(Idle { sender, since: Instant::now() });
-        }
-    }
-}
-
-impl std::fmt::Debug for HttpClient {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("HttpClient")
-    }
-}
-
-impl Server {
-    fn of(url: &Url, reach: Reach) -> Result<Self, HttpError> {
-        let host = url.host_str().ok_or(HttpError::Url)?;
-        let port = url.port_or_known_default().ok_or(HttpError::Url)?;
-        let is_tls = match url.scheme() {
-            "http" => false,
-            "https" => true,
-            _ => return Err(HttpError::Url),
+        let is_public = match url.host().ok_or(HttpError::Url)? {
+            Host::Domain(_) => true,
+            Host::Ipv4(address) => address::is_public(address.into()),
+            Host::Ipv6(address) => address::is_public(address.into()),
         };
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Ok(Self { is_tls, host, port, reach })
+        if is_public || self.reach == Reach::Anywhere { Ok(()) } else { Err(HttpError::NotPublic) }
     }
 }
 
-fn request(outgoing: &Outgoing<'_>) -> Result<Request<Full<Bytes>>, HttpError> {
-    let url = outgoing.url;
-    let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
-    let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
-    let mut request = Request::new(Full::new(outgoing.body.clone()));
-    *request.method_mut() = outgoing.method.clone();
-    *request.uri_mut() = path.parse().map_err(|_error| HttpError::Url)?;
-    *request.headers_mut() = outgoing.headers.clone();
-    request.headers_mut().insert(HOST, HeaderValue::from_str(host).map_err(|_error| HttpError::Url)?);
-    request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("basalt"));
-    Ok(request)
+fn build(reach: Reach) -> Result<Client, String> {
+    let mut builder = Client::builder()
+        .tls_backend_preconfigured(crate::tls::client_config())
+        .user_agent("basalt")
+        .redirect(Policy::none())
+        .no_proxy()
+        .http1_only()
+        .pool_max_idle_per_host(IDLE_PER_HOST)
+        .pool_idle_timeout(IDLE_TIME);
+    if reach == Reach::Public {
+        builder = builder.dns_resolver(PublicOnly);
+    }
+    builder
+        .build()
+        .map_err(|error| format!("cannot create the HTTP client: {}", crate::error::with_cause(&error)))
 }
 
-fn connection(error: &(impl std::error::Error + 'static)) -> HttpError {
-    HttpError::Connection(crate::error::with_cause(error))
+/// Resolves names with the system's resolver and drops addresses that are not public.
+struct PublicOnly;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the host has no public address")]
+struct NoPublicAddress;
+
+impl Resolve for PublicOnly {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            // reqwest replaces port 0 with the URL's port.
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let public: Vec<SocketAddr> = found.filter(|address| address::is_public(address.ip())).collect();
+            if public.is_empty() {
+                return Err(NoPublicAddress.into());
+            }
+            Ok(Box::new(public.into_iter()) as Addrs)
+        })
+    }
 }
 
-async fn handshake<S>(stream: S) -> Result<SendRequest<Full<Bytes>>, HttpError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (sender, driver) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|error| connection(&error))?;
-    // It holds nothing but the socket and ends with its sender, which the request or the pool has.
-    tokio::spawn(async move {
-        if let Err(error) = driver.await {
-            tracing::debug!(error = crate::error::with_cause(&error), "an outgoing connection ended");
+/// The outermost error names the URL, which may be secret (the list of breached passwords), so only its causes are kept.
+fn failure(error: &reqwest::Error) -> HttpError {
+    let mut cause = std::error::Error::source(error);
+    let text = cause.map_or_else(|| "request failed".to_owned(), crate::error::with_cause);
+    while let Some(inner) = cause {
+        if inner.is::<NoPublicAddress>() {
+            return HttpError::NotPublic;
         }
-    });
-    Ok(sender)
+        cause = inner.source();
+    }
+    HttpError::Connection(text)
 }
 
 #[cfg(test)]
@@ -305,12 +222,12 @@ mod tests {
     }
 
     async fn get(url: &Url, limit: usize) -> Result<Answer, HttpError> {
-        let deadline = Instant::now() + Duration::from_millis(500);
-        HttpClient::default().get(url, HeaderMap::new(), limit, deadline).await
+        let deadline = Instant::now() + Duration::from_secs(2);
+        HttpClient::new(Reach::Anywhere).get(url, HeaderMap::new(), limit, deadline).await
     }
 
     #[tokio::test]
-    async fn a_request_is_well_formed_and_its_answer_whole() {
+    async fn sends_a_well_formed_request() {
         let (url, asked) = server("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").await;
         let answer = get(&url, 10).await.unwrap();
         assert_eq!((answer.status, &answer.body[..]), (StatusCode::OK, &b"hello"[..]));
@@ -320,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_serves_the_next_request_and_one_that_was_closed_is_replaced() {
+    async fn reuses_connections_and_replaces_closed_ones() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url: Url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
         let served = tokio::spawn(async move {
@@ -338,7 +255,7 @@ mod tests {
             }
             connections
         });
-        let client = HttpClient::default();
+        let client = HttpClient::new(Reach::Anywhere);
         for _ in 0..3 {
             let request = Outgoing {
                 method: Method::POST,
@@ -346,7 +263,6 @@ mod tests {
                 headers: HeaderMap::new(),
                 body: Bytes::from_static(b"a=1"),
                 limit: 10,
-                reach: Reach::Anywhere,
             };
             let answer = client.send(request, Instant::now() + Duration::from_secs(5)).await.unwrap();
             assert_eq!(answer.body, "ok");
@@ -357,26 +273,47 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_guarded_request_reaches_no_private_address() {
-        for url in
-            ["http://127.0.0.1:9/", "http://localhost:9/", "http://[::1]:9/", "http://169.254.169.254/"]
-        {
+    async fn public_client_reaches_no_private_address() {
+        for url in [
+            "http://127.0.0.1:9/",
+            "http://2130706433:9/",
+            "http://0x7f.1:9/",
+            "http://localhost:9/",
+            "http://[::1]:9/",
+            "http://[::ffff:127.0.0.1]:9/",
+            "https://169.254.169.254/",
+        ] {
             let url = url.parse().unwrap();
-            let request = Outgoing {
-                method: Method::GET,
-                url: &url,
-                headers: HeaderMap::new(),
-                body: Bytes::new(),
-                limit: 10,
-                reach: Reach::Public,
-            };
-            let refused = HttpClient::default().send(request, Instant::now() + Duration::from_secs(5)).await;
+            let deadline = Instant::now() + Duration::from_secs(5);
+            let refused = HttpClient::new(Reach::Public).get(&url, HeaderMap::new(), 10, deadline).await;
             assert!(matches!(refused, Err(HttpError::NotPublic)), "{url}: {refused:?}");
         }
     }
 
     #[tokio::test]
-    async fn answers_have_bounds_in_size_and_time() {
+    async fn redirects_are_not_followed() {
+        let (url, _asked) =
+            server("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n").await;
+        let answer = get(&url, 10).await.unwrap();
+        assert_eq!(answer.status, StatusCode::FOUND);
+        assert_eq!(answer.headers["location"], "http://127.0.0.1:9/");
+    }
+
+    #[tokio::test]
+    async fn errors_name_the_cause_but_not_the_url() {
+        let closed = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url: Url = format!("http://{}/range/AB", closed.local_addr().unwrap()).parse().unwrap();
+        drop(closed);
+        let (plain, _asked) = server("HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        let tls = plain.as_str().replacen("http", "https", 1).parse().unwrap();
+        for (url, cause) in [(&url, "Connection refused"), (&tls, "corrupt message")] {
+            let error = get(url, 10).await.unwrap_err().to_string();
+            assert!(error.contains(cause) && !error.contains("/range/"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn limits_response_size_and_time() {
         let (url, _asked) = server("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nmuch too much").await;
         assert!(matches!(get(&url, 5).await, Err(HttpError::TooLarge(5))));
         let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

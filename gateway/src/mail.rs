@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use basalt_core::http_client::HttpClient;
 pub use basalt_mail::CHANNEL;
 use basalt_mail::mailbox::store::Store;
 use basalt_mail::resend::Resend;
@@ -73,7 +72,7 @@ pub fn start(
 fn provider(config: &Config, pool: &ServicePool) -> Result<Option<Provider>, String> {
     let Some(built_in) = config.built_in_functions() else { return Ok(None) };
     let base = config.mail.resend_url.as_ref().map(BaseUrl::url);
-    let resend = Resend::new(HttpClient::default(), base, &config.mail.from)?;
+    let resend = Resend::new(base, &config.mail.from)?;
     Ok(Some(Provider { resend, mails: built_in.provider_mails(pool.clone()) }))
 }
 

@@ -42,7 +42,6 @@ pub type FindAccount =
 pub struct Resend {
     client: HttpClient,
     emails: Url,
-    reach: Reach,
     /// `mail.from`.
     from: String,
 }
@@ -65,14 +64,14 @@ impl Resend {
     ///
     /// # Errors
     /// `base` is not a URL to which paths can be appended.
-    pub fn new(client: HttpClient, base: Option<&Url>, from: &str) -> Result<Self, String> {
+    pub fn new(base: Option<&Url>, from: &str) -> Result<Self, String> {
         let (base, reach) = match base {
             Some(base) => (base.as_str(), Reach::Anywhere),
             None => ("https://api.resend.com", Reach::Public),
         };
         let emails = format!("{}/emails", base.trim_end_matches('/'));
         let emails = emails.parse().map_err(|error| format!("{emails} is not a URL: {error}"))?;
-        Ok(Self { client, emails, reach, from: from.to_owned() })
+        Ok(Self { client: HttpClient::new(reach), emails, from: from.to_owned() })
     }
 
     /// Sends a mail and returns Resend's id for it.
@@ -112,7 +111,6 @@ impl Resend {
             headers,
             body: body.to_string().into(),
             limit: RESPONSE_BYTES,
-            reach: self.reach,
         };
         match self.client.send(request, Instant::now() + LIMIT).await {
             Ok(answer) if answer.status.is_success() => serde_json::from_slice::<Sent>(&answer.body)

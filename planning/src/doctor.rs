@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use basalt_core::clock::Clock;
-use basalt_core::http_client::{HttpClient, HttpError};
+use basalt_core::http_client::{HttpClient, HttpError, Reach};
 use basalt_functions::built_in::{Finding, Outcome};
 use http::header::{AUTHORIZATION, DATE};
 use http::{HeaderMap, HeaderValue};
@@ -46,7 +46,8 @@ pub(crate) async fn check(config: &StripeConfig, clock: &Clock) -> Vec<Finding> 
         )];
     };
     let headers = HeaderMap::from_iter([(AUTHORIZATION, bearer)]);
-    let response = HttpClient::default().get(&url, headers, RESPONSE_BYTES, Instant::now() + DEADLINE).await;
+    let response =
+        HttpClient::new(Reach::Anywhere).get(&url, headers, RESPONSE_BYTES, Instant::now() + DEADLINE).await;
     let response = match response {
         Ok(response) => response,
         Err(

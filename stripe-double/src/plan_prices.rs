@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use basalt_core::http_client::HttpClient;
+use basalt_core::http_client::{HttpClient, Reach};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -37,7 +37,7 @@ impl PlanPrices {
     /// `rest` is the address of the REST API; `key` must be able to read inactive plans, because existing subscriptions continue.
     #[must_use]
     pub fn new(rest: Url, key: SecretString) -> Self {
-        Self { http: HttpClient::default(), rest, key }
+        Self { http: HttpClient::new(Reach::Anywhere), rest, key }
     }
 
     async fn read(&self) -> Result<Vec<Price>, String> {

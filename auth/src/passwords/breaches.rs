@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
-use basalt_core::http_client::HttpClient;
+use basalt_core::http_client::{HttpClient, Reach};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use lru::LruCache;
@@ -39,7 +39,7 @@ impl Breaches {
     /// `url` is the range endpoint; the prefix of a hash is appended to it.
     pub(crate) fn new(url: &str) -> Self {
         Self {
-            client: HttpClient::default(),
+            client: HttpClient::new(Reach::Anywhere),
             url: url.to_owned(),
             ranges: Mutex::new(LruCache::new(CACHED_RANGES)),
         }

@@ -109,7 +109,7 @@ impl Stripe {
     /// `is_development`: see [`StripeError::NotConfigured`].
     pub(crate) fn new(config: &StripeConfig, secrets: Arc<Secrets>, is_development: bool) -> Self {
         Self {
-            http: HttpClient::default(),
+            http: HttpClient::new(if config.api_base.is_some() { Reach::Anywhere } else { Reach::Public }),
             key: config.secret_key.clone(),
             base: config.api_base.as_ref().map(|base| base.url().clone()),
             secrets,
@@ -238,10 +238,8 @@ impl Stripe {
         if let Some(key) = key.and_then(|key| HeaderValue::try_from(key).ok()) {
             headers.insert(IDEMPOTENCY_KEY, key);
         }
-        let reach = if self.base.is_some() || access.is_loopback() { Reach::Anywhere } else { Reach::Public };
         let body = bytes::Bytes::copy_from_slice(body.as_bytes());
-        let request =
-            Outgoing { method: method.clone(), url: &url, headers, body, limit: RESPONSE_BYTES, reach };
+        let request = Outgoing { method: method.clone(), url: &url, headers, body, limit: RESPONSE_BYTES };
         match self.http.send(request, deadline).await {
             Ok(answer) if answer.status.is_success() => serde_json::from_slice(&answer.body)
                 .ok()
