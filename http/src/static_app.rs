@@ -1,44 +1,34 @@
-//! The built single-page app, from `server.app_dir` (DESIGN section 12, "app and API on one port"): files with
-//! precompressed siblings and validators, `index.html` for every page the app routes itself, strict headers.
-//! The gateway's router keeps API paths away from here.
+//! The built single-page app, from `server.app_dir` (DESIGN section 12, "app and API on one port"). `tower-http`'s `ServeDir` serves the files
+//! with their precompressed siblings, validators and ranges; this module adds `index.html` for the pages that the app routes itself, cache
+//! lifetimes, and strict headers (decision 0106). The gateway's router keeps API paths away from here.
 //!
-//! Nothing is held in memory: each request looks at the disk, so that a rebuilt app is served at once. Symbolic links
-//! in the folder are followed; the builder of the app puts them there.
+//! Nothing is cached in memory, so a rebuilt app is served at once. Symbolic links in the folder are followed; the app's build creates them.
 
-mod content_type;
 mod headers;
-mod negotiate;
 #[cfg(test)]
 mod tests;
 
-use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use http::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LAST_MODIFIED, VARY,
-};
-use http::request::Parts;
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, IF_RANGE, RANGE, VARY};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
-use tokio_util::io::ReaderStream;
+use tower_http::services::ServeDir;
 
 use basalt_core::settings::BaseUrl;
 use headers::PageHeaders;
-use negotiate::{Encoding, Validators};
 
-/// Larger files are streamed, smaller ones read whole: one hop to the blocking pool instead of many.
-const READ_WHOLE: u64 = 512 * 1024;
-
-/// Names under which the build puts a digest of the content: they never change.
+/// Names that contain a digest of the content: it never changes.
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
-/// Everything else with a fixed name: icons, `robots.txt`, the web manifest.
+/// Other files with a fixed name: icons, `robots.txt`, the web manifest.
 const SHORT: &str = "public, max-age=300";
-/// Pages are asked for anew each time: they name the assets.
+/// Pages are revalidated each time: they name the assets.
 const REVALIDATE: &str = "no-cache";
+
+const INDEX: &str = "/index.html";
 
 const NOT_BUILT: &str = "The app is not built: its folder (server.app_dir) has no index.html.\n\n\
                          Run `cargo xtask dev`, which builds the app and starts the server with it, or set server.app_dir to the folder \
@@ -48,6 +38,7 @@ const NOT_BUILT: &str = "The app is not built: its folder (server.app_dir) has n
 #[derive(Clone, Debug)]
 pub struct StaticApp {
     root: Arc<Path>,
+    files: ServeDir,
     headers: Arc<PageHeaders>,
 }
 
@@ -55,160 +46,108 @@ impl StaticApp {
     /// Serves `dir`; `public_url` is where its pages may connect to, and decides whether they insist on TLS.
     #[must_use]
     pub fn new(dir: PathBuf, public_url: &BaseUrl) -> Self {
-        Self { root: dir.into(), headers: Arc::new(PageHeaders::new(public_url)) }
+        let files = ServeDir::new(&dir)
+            .append_index_html_on_directories(false)
+            .ignore_multi_range_requests(true)
+            .precompressed_br()
+            .precompressed_gzip();
+        Self { root: dir.into(), files, headers: Arc::new(PageHeaders::new(public_url)) }
     }
 
-    /// Whether there is an app in the folder.
+    /// Whether the folder contains an app.
     #[must_use]
     pub fn is_built(&self) -> bool {
         self.root.join("index.html").is_file()
     }
 
-    /// Answers a request that no service wanted.
+    /// Answers a request that no service handles.
     pub async fn serve(&self, request: Request<Body>) -> Response {
         let (parts, _body) = request.into_parts();
-        let mut response = self.answer(&parts).await;
+        let mut response = self.respond(&parts.method, &parts.uri, &parts.headers).await;
         self.headers.add_to(response.headers_mut());
         response
     }
 
-    async fn answer(&self, request: &Parts) -> Response {
-        let path = request.uri.path();
-        let is_read = matches!(request.method, Method::GET | Method::HEAD);
-        let file = match relative_path(path) {
-            Some(relative) if relative.as_os_str().is_empty() => Some(self.root.join("index.html")),
-            Some(relative) => Some(self.root.join(relative)),
-            None => None,
-        };
-        let (encodings, wants_body) = (negotiate::encodings(&request.headers), request.method == Method::GET);
-        if let Some(file) = file
-            && let Some(found) = open(file, encodings.clone()).await
-        {
-            return if is_read {
-                found.into_response(request, wants_body, cache_control(path))
-            } else {
-                not_allowed()
-            };
+    async fn respond(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Response {
+        let path = uri.path();
+        let is_read = matches!(*method, Method::GET | Method::HEAD);
+        let file = if path == "/" { INDEX } else { path };
+        if is_read {
+            if let Some(found) = self.file(method, file, headers).await {
+                return found;
+            }
+        } else if self.file(&Method::HEAD, file, &HeaderMap::new()).await.is_some() {
+            return not_allowed();
         }
-        let is_page = is_read && !path.starts_with("/assets/") && accepts_html(request);
-        if is_page || path == "/" {
-            return match open(self.root.join("index.html"), encodings).await {
-                Some(index) => index.into_response(request, wants_body, REVALIDATE),
-                None => text(StatusCode::NOT_FOUND, NOT_BUILT),
-            };
+        let is_page = is_read && !path.starts_with("/assets/") && accepts_html(headers);
+        if !is_page && path != "/" {
+            return text(StatusCode::NOT_FOUND, "Not found\n");
         }
-        text(StatusCode::NOT_FOUND, "Not found\n")
+        let index = self.file(method, INDEX, headers).await;
+        index.unwrap_or_else(|| text(StatusCode::NOT_FOUND, NOT_BUILT))
     }
-}
 
-/// A file that is open, in the best representation the client takes.
-struct Found {
-    /// What is sent.
-    content: Content,
-    length: u64,
-    encoding: Option<Encoding>,
-    content_type: &'static str,
-    validators: Validators,
-}
-
-enum Content {
-    Whole(Vec<u8>),
-    Stream(std::fs::File),
-}
-
-/// Opens `path` or a compressed sibling of it. `None` when there is no such file: a folder is none.
-async fn open(path: PathBuf, encodings: Vec<Encoding>) -> Option<Found> {
-    // A panic or a runtime that is shutting down: as good as no file.
-    tokio::task::spawn_blocking(move || open_blocking(&path, &encodings)).await.ok().flatten()
-}
-
-fn open_blocking(path: &Path, encodings: &[Encoding]) -> Option<Found> {
-    // A compressed sibling alone is not a file of the app.
-    let plain = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
-    let compressed = encodings.iter().find_map(|encoding| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(encoding.suffix());
-        let file = std::fs::File::open(name).ok()?;
-        file.metadata()
-            .ok()
-            .filter(std::fs::Metadata::is_file)
-            .map(|metadata| (file, metadata, Some(*encoding)))
-    });
-    let (mut file, metadata, encoding) = match compressed {
-        Some(compressed) => compressed,
-        None => (std::fs::File::open(path).ok()?, plain, None),
-    };
-    let mut length = metadata.len();
-    let validators = Validators::new(metadata.mtime(), metadata.mtime_nsec(), length, encoding);
-    let content = if length <= READ_WHOLE {
-        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
-        file.read_to_end(&mut bytes).ok()?;
-        length = bytes.len() as u64;
-        Content::Whole(bytes)
-    } else {
-        Content::Stream(file)
-    };
-    Some(Found { content, length, encoding, content_type: content_type::of(path), validators })
-}
-
-impl Found {
-    fn into_response(self, request: &Parts, wants_body: bool, cache_control: &'static str) -> Response {
-        let fresh = self.validators.is_fresh_for(&request.headers);
-        let body = match self.content {
-            _ if fresh || !wants_body => Body::empty(),
-            Content::Whole(bytes) => Body::from(bytes),
-            Content::Stream(file) => Body::from_stream(ReaderStream::new(tokio::fs::File::from_std(file))),
-        };
-        let mut response = Response::new(body);
-        let headers = response.headers_mut();
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache_control));
-        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
-        headers.insert(ETAG, self.validators.etag);
-        headers.extend(self.validators.last_modified.map(|date| (LAST_MODIFIED, date)));
-        if fresh {
-            *response.status_mut() = StatusCode::NOT_MODIFIED;
-            return response;
-        }
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(self.length));
-        if let Some(encoding) = self.encoding {
-            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding.name()));
-        }
-        response
-    }
-}
-
-/// The path below the app's folder, or `None` for one that could lead out of it, or to a hidden file.
-fn relative_path(path: &str) -> Option<PathBuf> {
-    let decoded = percent_decode_str(path.strip_prefix('/')?).decode_utf8().ok()?;
-    let mut relative = PathBuf::new();
-    for segment in decoded.split('/') {
-        let hidden = segment.starts_with('.') && segment != ".well-known";
-        if hidden || segment.contains(['\\', '\0']) {
+    /// `None` when there is no such file; a folder is not one.
+    async fn file(&self, method: &Method, path: &str, headers: &HeaderMap) -> Option<Response> {
+        if !is_servable(path) {
             return None;
         }
-        // An empty segment would make the path absolute or say nothing; `Path` treats both as one.
-        if !segment.is_empty() {
-            relative.push(segment);
+        let mut request = Request::new(Body::empty());
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = path.parse().ok()?;
+        *request.headers_mut() = headers.clone();
+        if headers.contains_key(IF_RANGE) {
+            // `ServeDir` ignores the condition, and would send a part of another version.
+            request.headers_mut().remove(RANGE);
         }
+        // An error is a file that cannot be opened, such as a name that is too long.
+        let mut response = self.files.clone().try_call(request).await.ok()?.map(Body::new);
+        let status = response.status();
+        if status == StatusCode::NOT_FOUND {
+            return None;
+        }
+        let is_current = status.is_success() || status == StatusCode::NOT_MODIFIED;
+        let headers = response.headers_mut();
+        let cache = if is_current { cache_control(path) } else { REVALIDATE };
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
+        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        add_charset(headers);
+        Some(response)
     }
-    Some(relative)
+}
+
+/// Whether the path can name a file of the app. Hidden files are not served, except those of `.well-known`.
+fn is_servable(path: &str) -> bool {
+    percent_decode_str(path).decode_utf8().is_ok_and(|path| {
+        let is_hidden = |segment: &str| segment.starts_with('.') && segment != ".well-known";
+        !path.contains(['\\', '\0']) && !path.split('/').any(is_hidden)
+    })
 }
 
 fn cache_control(path: &str) -> &'static str {
     if path.starts_with("/assets/") {
         IMMUTABLE
-    } else if path == "/" || path.ends_with(".html") {
+    } else if path.ends_with(".html") {
         REVALIDATE
     } else {
         SHORT
     }
 }
 
-/// Browsers name `text/html` when they navigate. `*/*` does not count: a script that fetches a missing file wants an
+/// App builds are UTF-8, and browsers are told not to guess.
+fn add_charset(headers: &mut HeaderMap) {
+    let Some(Ok(media)) = headers.get(CONTENT_TYPE).map(HeaderValue::to_str) else { return };
+    let is_text =
+        media.starts_with("text/") || media == "application/json" || media == "application/manifest+json";
+    if is_text && let Ok(value) = HeaderValue::try_from(format!("{media}; charset=utf-8")) {
+        headers.insert(CONTENT_TYPE, value);
+    }
+}
+
+/// Browsers send `text/html` when they navigate. `*/*` does not count: a script that fetches a missing file needs an
 /// error, not a page.
-fn accepts_html(request: &Parts) -> bool {
-    let accepted = request.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+fn accepts_html(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|range| {
         range.split(';').next().is_some_and(|range| range.trim().eq_ignore_ascii_case("text/html"))
     })

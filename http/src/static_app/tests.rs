@@ -110,6 +110,7 @@ async fn nothing_outside_the_folder_and_nothing_hidden_is_served() {
         "/%ff",
         "/assets",
         "/assets/",
+        "/robots.txt/",
     ] {
         let answer = site.get(path).await;
         assert_eq!((answer.status, answer.body.as_str()), (404, "Not found\n"), "{path}");
@@ -126,7 +127,7 @@ async fn assets_come_compressed_as_asked_and_stay_for_a_year() {
         ("gzip", "gzip", "gzipped"),
         ("br;q=0.5, gzip;q=0.8", "gzip", "gzipped"),
         ("br;q=0, gzip", "gzip", "gzipped"),
-        ("*", "br", "brotli"),
+        ("*", "", "plain"),
         ("identity", "", "plain"),
         ("br;q=nonsense", "", "plain"),
     ] {
@@ -179,12 +180,58 @@ async fn head_has_the_head_of_get() {
     let site = site();
     let answer = site.ask("HEAD", "/assets/big.bin", &[]).await;
     assert_eq!((answer.status, answer.body.len(), answer.header("content-length")), (200, 0, "3145728"));
+    let part = [("range", "bytes=1-2"), ("accept-encoding", "br")];
+    let head = site.ask("HEAD", "/robots.txt", &part).await;
+    assert_eq!((head.status, head.header("content-range"), head.body.len()), (206, "bytes 1-2/13", 0));
+    assert_eq!(site.ask("HEAD", "/robots.txt%00", &[]).await.status, 404);
     let whole = site.get("/assets/big.bin").await;
     assert_eq!(
         (whole.body.len(), whole.header("content-length")),
         (3 << 20, "3145728"),
         "large files are streamed"
     );
+}
+
+#[tokio::test]
+async fn sends_ranges_of_current_files_only() {
+    let site = site();
+    let tag = site.get("/robots.txt").await.header("etag").to_owned();
+    for (headers, status, body, range) in [
+        (vec![("range", "bytes=0-3")], 206, "User", "bytes 0-3/13"),
+        (vec![("range", "bytes=-1")], 206, "*", "bytes 12-12/13"),
+        (vec![("range", "bytes=99-")], 416, "", "bytes */13"),
+        (vec![("range", "bytes=0-1,4-5")], 200, "User-agent: *", ""),
+        (vec![("range", "bytes=0-3"), ("if-range", "\"old\"")], 200, "User-agent: *", ""),
+        (vec![("range", "bytes=0-3"), ("if-none-match", tag.as_str())], 304, "", ""),
+    ] {
+        let answer = site.ask("GET", "/robots.txt", &headers).await;
+        assert_eq!((answer.status, answer.body.as_str()), (status, body), "{headers:?}");
+        assert_eq!(answer.header("content-range"), range, "{headers:?}");
+        let cache = if status == 416 { "no-cache" } else { "public, max-age=300" };
+        assert_eq!(answer.header("cache-control"), cache, "{headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn content_types_are_those_of_the_web() {
+    let site = site();
+    for (name, media) in [
+        ("a.mjs", "application/javascript"),
+        ("a.css", "text/css; charset=utf-8"),
+        ("a.json", "application/json; charset=utf-8"),
+        ("a.webmanifest", "application/manifest+json; charset=utf-8"),
+        ("a.txt", "text/plain; charset=utf-8"),
+        ("a.svg", "image/svg+xml"),
+        ("a.avif", "image/avif"),
+        ("a.ico", "image/x-icon"),
+        ("a.woff2", "font/woff2"),
+        ("a.wasm", "application/wasm"),
+        ("a.mp4", "video/mp4"),
+        ("a.unknown", "application/octet-stream"),
+    ] {
+        fs::write(site.dir.path().join("dist").join(name), "x").unwrap();
+        assert_eq!(site.get(&format!("/{name}")).await.header("content-type"), media, "{name}");
+    }
 }
 
 #[tokio::test]
