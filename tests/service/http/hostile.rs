@@ -280,6 +280,12 @@ async fn idle_new_connection_is_closed() {
         assert_eq!(next(&mut stream, u8::MAX, 0).await, None);
         assert!(started.elapsed() < LIMIT, "{:?}", started.elapsed());
     }
+    // Neither HTTP/1.1 nor HTTP/2 yet, so no library's timeout has started.
+    for begun in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n"] {
+        let started = Instant::now();
+        let _closed = raw(&server, begun).await;
+        assert!(started.elapsed() < LIMIT / 2, "{begun:?}: {:?}", started.elapsed());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
