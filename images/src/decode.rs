@@ -59,7 +59,7 @@ pub fn detect_format(source: &mut Vec<u8>) -> Result<ImageFormat, TransformError
 }
 
 impl<'a> Head<'a> {
-    /// Reads the header of an image, which may have `max_pixels` and use [`PIXEL_BYTES`] for each of them.
+    /// Reads the header of an image, which may have `max_pixels` and use 4 bytes for each of them.
     ///
     /// # Errors
     /// The header is invalid, or the image is too large.

@@ -61,7 +61,7 @@ impl SmtpUrl {
     /// Reads a URL.
     ///
     /// # Errors
-    /// A phrase that completes "<setting> …". Never contains the login.
+    /// A phrase that completes `<setting> …`. Never contains the login.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         const FORM: &str = "must read smtp://user:password@host:587 or smtps://user:password@host:465";
         let url = Url::parse(text).map_err(|_not_a_url| FORM)?;

@@ -1,5 +1,5 @@
 //! API keys and signing keys in the database: every server reads them, `basalt keys` changes them. Each change is one
-//! transaction that ends with a NOTIFY, so that servers pick it up at once. [`mod@rows`] maps the columns.
+//! transaction that ends with a NOTIFY, so that servers pick it up at once. `rows` maps the columns.
 //!
 //! The connection belongs to the system login: no other role may read these tables.
 
