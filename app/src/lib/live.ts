@@ -93,7 +93,8 @@ export function watchTables(watches: TableWatch[]) {
       // `channel()` returns an existing channel of the same topic, and adding a listener to a joined one throws, so
       // every watch takes a topic of its own.
       topics += 1;
-      const channel = basalt.channel(`invalidate:${topics}`);
+      const tables = watches.map(({ table }) => table).join(",");
+      const channel = basalt.channel(`invalidate:${tables}:${topics}`);
       for (const watch of watches) bindTable(channel, watch);
       return channel;
     },
