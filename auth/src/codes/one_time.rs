@@ -83,7 +83,7 @@ pub(crate) struct CodeSettings {
 
 #[derive(Debug, Clone, Copy)]
 struct CodeForm {
-    /// Digits.
+    /// Number of digits in a code.
     length: u8,
     life_seconds: u64,
 }

@@ -82,7 +82,7 @@ impl LinkType {
 /// A validated request.
 pub(crate) struct LinkRequest<'a> {
     pub(crate) kind: LinkType,
-    /// Normalised.
+    /// Normalised as accounts store it.
     pub(crate) email: String,
     /// For a sign-up.
     pub(crate) password: String,

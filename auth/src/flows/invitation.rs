@@ -10,7 +10,7 @@ use crate::users::{self, Object, User, read_back};
 
 /// A person to invite.
 pub(crate) struct Invitee<'a> {
-    /// Normalised.
+    /// Normalised as accounts store it.
     pub(crate) email: String,
     pub(crate) audience: &'a str,
     /// Metadata of a new account.

@@ -17,7 +17,7 @@ use crate::users::{self, Object, User, read_back};
 
 /// A validated request.
 pub(crate) struct MagicLink {
-    /// Normalised.
+    /// Normalised as accounts store it.
     pub(crate) email: String,
     /// Metadata of a new account.
     pub(crate) data: Object,

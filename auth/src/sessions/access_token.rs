@@ -60,7 +60,7 @@ impl Granted {
 /// A signed access token.
 pub(crate) struct AccessToken {
     pub(crate) text: String,
-    /// Seconds.
+    /// Lifetime in seconds.
     pub(crate) expires_in: i64,
     /// Seconds since 1970.
     pub(crate) expires_at: i64,

@@ -17,7 +17,7 @@ pub const CAPACITY: i64 = 500;
 /// A delivered mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivered {
-    /// Ascending.
+    /// Increases with each mail.
     pub id: i64,
     /// See [`crate::Message::kind`].
     pub kind: String,

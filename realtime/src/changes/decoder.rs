@@ -50,9 +50,9 @@ pub struct Begin {
 pub struct Relation {
     /// Object id.
     pub oid: u32,
-    /// Schema.
+    /// Schema of the table.
     pub schema: String,
-    /// Name.
+    /// Table name, without schema.
     pub name: String,
     /// `REPLICA IDENTITY`: `d`efault, `f`ull, `i`ndex, or `n`othing.
     pub identity: u8,
@@ -63,7 +63,7 @@ pub struct Relation {
 /// A column of a [`Relation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelationColumn {
-    /// Name.
+    /// Column name.
     pub name: String,
     /// Object id of its type.
     pub type_oid: u32,
