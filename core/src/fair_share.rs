@@ -224,6 +224,10 @@ impl FairShare {
         let (grant, granted) = oneshot::channel();
         let number = state.enqueue(identity, permits, grant, &self.shared.limits)?;
         drop(state);
+        if self.shared.limits.flood_share.is_some() {
+            // The identity may be held back from now on, and no longer block those behind it.
+            serve(&self.shared, None);
+        }
         Ok(Acquired::Queued(granted, QueueSlot { shared: Arc::clone(&self.shared), identity, number }))
     }
 
@@ -249,8 +253,9 @@ impl Drop for QueueSlot {
     fn drop(&mut self) {
         let waiter = self.shared.lock().leave(self.identity, self.number);
         // The lock has been released here.
-        if waiter.is_some_and(|waiter| waiter.permits > 1) {
-            // Others may have waited only because this request needed more permits than were free.
+        if waiter.is_some_and(|waiter| waiter.permits > 1 || self.shared.limits.flood_share.is_some()) {
+            // Others may have waited only because this request needed more permits than were free, and its identity only
+            // because it had this many requests.
             serve(&self.shared, None);
         }
     }
