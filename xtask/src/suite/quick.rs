@@ -15,7 +15,7 @@ use crate::{moto, node, run, ui};
 
 /// Service tests by changed folder. All tests of a service take longer than a minute, so these are the ones most likely to
 /// fail; `quick NAME` runs others.
-const TESTS: [(&str, &[&str]); 11] = [
+const TESTS: [(&str, &[&str]); 14] = [
     ("core/", &["http::keys::"]),
     ("pg/", &["pg::"]),
     ("http/", &["http::gateway::"]),
@@ -23,6 +23,9 @@ const TESTS: [(&str, &[&str]); 11] = [
     ("mail/", &["mail::templates::", "mail::mailbox::"]),
     ("rest/", &["rest::reads::", "rest::calls::"]),
     ("auth/", &["auth::sign_up::", "auth::sign_in::"]),
+    ("storage/", &["storage::buckets::", "storage::lists::"]),
+    ("images/", &["storage::images::"]),
+    ("realtime/", &["realtime::handshake::", "realtime::channels::"]),
     ("functions/", &["functions::routing::"]),
     ("planning/", &["functions::routing::", "functions::subscription_life::"]),
     ("project/", &["project::schemas::", "project::project_files::"]),
