@@ -185,15 +185,25 @@ test("formatting survives an edit", async ({ person, signedIn }) => {
     description: "<p>Warm <strong>meals</strong></p><ul><li><p>One</p></li></ul>",
   });
   const page = await signedIn(maria);
+  // The editor's code arrives while the title is being typed.
+  const typed = Promise.withResolvers<void>();
+  await page.route(/rich-text-editor-core/, async (route) => {
+    await typed.promise;
+    await route.continue();
+  });
   await page.goto("/dashboard");
   await act(page, "Formatted", "Edit plan");
+  const title = page.getByRole("dialog").getByLabel("Title");
+  await title.press("End");
+  await title.pressSequentially(" text");
+  typed.resolve();
   const editor = page.getByRole("textbox", { name: "Description" });
   await editor.press("Control+End");
   await editor.press("Enter");
   await editor.pressSequentially("Two");
   await page.getByRole("button", { name: "Update Plan" }).click();
   await expect(page.getByText("Plan updated", { exact: true })).toBeVisible();
-  const card = page.getByRole("article", { name: "Formatted" });
+  const card = page.getByRole("article", { name: "Formatted text" });
   await expect(card.locator("strong")).toHaveText("meals");
   await expect(card.getByRole("listitem")).toHaveText(["One", "Two"]);
 });

@@ -62,8 +62,8 @@ export function RichTextEditorCore({
     ...(invalid && { "aria-invalid": "true" }),
     ...(required && { "aria-required": "true" }),
   };
-  /** What the editor holds, as the form knows it. */
-  const known = useRef(value);
+  /** The values that the editor reported and the form has not passed back yet, after the last one that it has. */
+  const reported = useRef([value]);
   const editor = useEditor({
     extensions: [
       Document,
@@ -92,17 +92,23 @@ export function RichTextEditorCore({
       },
     },
     onUpdate: ({ editor }) => {
-      known.current = editor.isEmpty ? "" : editor.getHTML();
-      onChange(known.current);
+      const html = editor.isEmpty ? "" : editor.getHTML();
+      reported.current.push(html);
+      onChange(html);
     },
     ...(onBlur && { onBlur }),
   });
 
-  // Another value is the form's own doing: another version of the row was loaded. In the same task as the render, so that
-  // nothing is typed between the two and lost.
+  // A value that the editor did not report is another version of the row that the form has loaded. One that it did report
+  // may be older than its text: a form that renders late must not undo what was typed meanwhile. In the same task as the
+  // render, so that nothing is typed between the two and lost.
   useLayoutEffect(() => {
-    if (value === known.current) return;
-    known.current = value;
+    const index = reported.current.lastIndexOf(value);
+    if (index >= 0) {
+      reported.current.splice(0, index);
+      return;
+    }
+    reported.current = [value];
     editor.commands.setContent(value, { emitUpdate: false });
   }, [editor, value]);
 
