@@ -5,9 +5,13 @@ export function useNear() {
   const [near, setNear] = useState(false);
   const place = useCallback((element: Element | null) => {
     if (!element) return;
-    const observer = new IntersectionObserver(([entry]) => entry?.isIntersecting && setNear(true), {
-      rootMargin: "50% 0%",
-    });
+    const observer = new IntersectionObserver(
+      (entries) => {
+        // One call can report several changes: while the page is busy, "far" and "near" arrive together, oldest first.
+        if (entries.some(({ isIntersecting }) => isIntersecting)) setNear(true);
+      },
+      { rootMargin: "50% 0%" },
+    );
     observer.observe(element);
     return () => observer.disconnect();
   }, []);

@@ -6,7 +6,11 @@ export function useScrolledPast(element: RefObject<Element | null>, coveredPx: n
   useEffect(() => {
     if (!element.current) return;
     const observer = new IntersectionObserver(
-      ([entry]) => setPast(entry !== undefined && !entry.isIntersecting && entry.boundingClientRect.top < coveredPx),
+      (entries) => {
+        // Oldest first: the last one is how it is now.
+        const now = entries.at(-1);
+        setPast(now !== undefined && !now.isIntersecting && now.boundingClientRect.top < coveredPx);
+      },
       { rootMargin: `-${coveredPx}px 0px 0px` },
     );
     observer.observe(element.current);

@@ -61,8 +61,10 @@ export function stayJoined({ open, onJoined }: Joining) {
 export interface TableWatch {
   table: Table;
   filter?: string | undefined;
-  /** Called on joining, and for each change; with a filter, for each INSERT and UPDATE that passes it. */
+  /** Called for each change; with a filter, for each INSERT and UPDATE that passes it. */
   changed: () => void;
+  /** Called on joining; by default `changed`. */
+  joined?: () => void;
   /** With a filter: called for each DELETE in the table, with the row's id. */
   deleted?: (id: unknown) => void;
 }
@@ -99,7 +101,7 @@ export function watchTables(watches: TableWatch[]) {
       return channel;
     },
     onJoined: () => {
-      for (const { changed } of watches) changed();
+      for (const { changed, joined = changed } of watches) joined();
     },
   });
   return () => void leave();
