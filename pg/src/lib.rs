@@ -5,6 +5,7 @@ mod error;
 pub mod jobs;
 pub mod key_store;
 pub mod listen;
+pub mod migration_runner;
 pub mod missing_grants;
 pub mod pg_error;
 pub mod pool;

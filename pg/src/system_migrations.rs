@@ -22,6 +22,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use tokio_postgres::Client;
 
+use crate::migration_runner::{self, MigrationSource};
 use crate::pg_error::{DriverError, PgError};
 use basalt_core::convert::saturating;
 pub use error::MigrationError;
@@ -68,7 +69,6 @@ pub struct Limit {
 
 /// "Basalt" in ASCII, for `pg_advisory_lock`. Must be the same number in every release.
 const LOCK_KEY: i64 = 0x4261_7361_6c74;
-const LOCK_WAIT: Duration = Duration::from_secs(60);
 /// A lost race is over once the winner has committed; six retries with doubling pauses cover two seconds.
 const ATTEMPTS: u32 = 6;
 
@@ -89,18 +89,8 @@ pub async fn apply(
         MIGRATIONS.iter().chain(sets.iter().copied().flatten()).chain(&script).copied().collect();
 
     let mut report = Report::default();
-    let mut state = State::read(client).await?;
-    check_known(&state, &wanted)?;
-    let lacks_trigger = !state.missing_event_triggers().is_empty();
-    if !pending(&state, &wanted)?.is_empty() || !state.is_cluster_complete() || lacks_trigger {
-        lock(client).await?;
-        let outcome = migrate(client, &wanted, &mut report).await;
-        // The lock also ends with the session, so a failure here must not hide the first error.
-        let unlocked = unlock(client).await;
-        outcome?;
-        unlocked?;
-        state = State::read(client).await?;
-    }
+    let mut source = Source { wanted: &wanted, applied: &mut report.applied };
+    let state = migration_runner::run(client, &mut source).await?.state;
     // A project that belongs to another server keeps that server's setup.
     if settings.layout != Layout::Untouched {
         report.protected = row_security::restore(client).await?;
@@ -134,28 +124,52 @@ fn check_known(state: &State, known: &[SystemMigration]) -> Result<(), Migration
     if unknown.is_empty() { Ok(()) } else { Err(MigrationError::Newer(unknown)) }
 }
 
-/// Runs under the lock. Reads the state again, because the previous holder of the lock may have done all the work.
-async fn migrate(
-    client: &mut Client,
-    wanted: &[SystemMigration],
-    report: &mut Report,
-) -> Result<(), MigrationError> {
-    let state = State::read(client).await?;
-    check_known(&state, wanted)?;
-    if !state.is_cluster_complete() {
-        run_with_retries(client, &CLUSTER, state.has_table()).await?;
-        report.applied.push("cluster/roles".to_owned());
+struct Source<'a> {
+    wanted: &'a [SystemMigration],
+    /// As in [`Report::applied`].
+    applied: &'a mut Vec<String>,
+}
+
+struct Plan {
+    state: State,
+    missing: Vec<SystemMigration>,
+}
+
+impl MigrationSource for Source<'_> {
+    type Plan = Plan;
+    type Error = MigrationError;
+
+    const LOCK_KEY: i64 = LOCK_KEY;
+    const BUSY: MigrationError = MigrationError::Busy;
+
+    async fn plan(&mut self, client: &Client) -> Result<Plan, MigrationError> {
+        let state = State::read(client).await?;
+        check_known(&state, self.wanted)?;
+        let mut missing = pending(&state, self.wanted)?;
+        missing.extend(state.missing_event_triggers());
+        Ok(Plan { state, missing })
     }
-    if !state.has_table() {
-        client.batch_execute(state::TABLE).await?;
-        record(client, &CLUSTER).await?;
+
+    fn is_empty(plan: &Plan) -> bool {
+        plan.missing.is_empty() && plan.state.is_cluster_complete()
     }
-    for migration in pending(&state, wanted)?.into_iter().chain(state.missing_event_triggers()) {
-        run_with_retries(client, &migration, true).await?;
-        tracing::debug!(service = migration.service, name = migration.name, "system migration applied");
-        report.applied.push(format!("{}/{}", migration.service, migration.name));
+
+    async fn apply(&mut self, client: &mut Client, plan: Plan) -> Result<Plan, MigrationError> {
+        if !plan.state.is_cluster_complete() {
+            run_with_retries(client, &CLUSTER, plan.state.has_table()).await?;
+            self.applied.push("cluster/roles".to_owned());
+        }
+        if !plan.state.has_table() {
+            client.batch_execute(state::TABLE).await?;
+            record(client, &CLUSTER).await?;
+        }
+        for migration in &plan.missing {
+            run_with_retries(client, migration, true).await?;
+            tracing::debug!(service = migration.service, name = migration.name, "system migration applied");
+            self.applied.push(format!("{}/{}", migration.service, migration.name));
+        }
+        Ok(Plan { state: State::read(client).await?, missing: plan.missing })
     }
-    Ok(())
 }
 
 /// The migrations that this database lacks, in order.
@@ -248,25 +262,6 @@ async fn record<C: tokio_postgres::GenericClient>(
     client
         .execute(state::RECORD, &[&migration.service, &version, &migration.name, &migration.checksum()])
         .await?;
-    Ok(())
-}
-
-async fn lock(client: &Client) -> Result<(), MigrationError> {
-    let wait = format!(
-        "set lock_timeout = {}; select pg_catalog.pg_advisory_lock({LOCK_KEY}); reset lock_timeout",
-        LOCK_WAIT.as_millis()
-    );
-    match client.batch_execute(&wait).await.map_err(MigrationError::from) {
-        Err(MigrationError::Postgres(error)) if error.code == "55P03" => {
-            client.batch_execute("reset lock_timeout").await?;
-            Err(MigrationError::Busy)
-        }
-        other => other,
-    }
-}
-
-async fn unlock(client: &Client) -> Result<(), MigrationError> {
-    client.batch_execute(&format!("select pg_catalog.pg_advisory_unlock({LOCK_KEY})")).await?;
     Ok(())
 }
 

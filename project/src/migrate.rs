@@ -7,8 +7,7 @@
 
 mod plan;
 
-use std::time::Duration;
-
+use basalt_pg::migration_runner::{self, MigrationSource};
 use basalt_pg::pg_error::DriverError;
 use tokio_postgres::{Client, Transaction};
 
@@ -44,7 +43,6 @@ pub struct Report {
 
 /// "BasaltPr" as bytes; the system migrations use another key.
 const LOCK_KEY: i64 = 0x4261_7361_6c74_5072;
-const LOCK_WAIT: Duration = Duration::from_secs(60);
 
 const HISTORY: &str = "
 create schema if not exists supabase_migrations;
@@ -76,26 +74,10 @@ impl Project {
         mut progress: impl FnMut(&str) + Send,
     ) -> Result<Report, ProjectError> {
         let files = Files::read(&self.dir)?;
-        let plan = Plan::make(&files, &read_applied(client).await?, options)?;
-        if plan.is_empty() {
-            return Ok(plan.report(&[], &[], false));
-        }
-        lock(client, &mut progress).await?;
-        let outcome = apply(client, &files, options, &mut progress).await;
-        // The lock also ends with the session, so report a failure here only if there was none before. A file may have changed
-        // session settings (`set search_path …` in a dump).
-        let cleaned = client
-            .batch_execute(&format!(
-                "reset role; reset all; select pg_catalog.pg_advisory_unlock({LOCK_KEY})"
-            ))
-            .await;
-        let report = outcome?;
-        cleaned?;
-        Ok(report)
+        let source = Source { files: &files, options, policies_only: false, progress: &mut progress };
+        source.run(client).await
     }
-}
 
-impl Project {
     /// The number of applied migrations, and of those that the next start would apply. Read-only; the database may be new.
     ///
     /// # Errors
@@ -121,85 +103,110 @@ impl Project {
         mut progress: impl FnMut(&str) + Send,
     ) -> Result<Vec<String>, ProjectError> {
         let files = Files::read(&self.dir)?;
-        let owner: String = client.query_one("select basalt.project_owner()::text", &[]).await?.try_get(0)?;
-        lock(client, &mut progress).await?;
-        let outcome = apply_policies(client, &owner, &files.policies.iter().collect::<Vec<_>>()).await;
-        client
-            .batch_execute(&format!(
-                "reset role; reset all; select pg_catalog.pg_advisory_unlock({LOCK_KEY})"
-            ))
-            .await?;
-        outcome?;
-        Ok(files.policies.into_iter().map(|file| file.path).collect())
+        let options = MigrateOptions::default();
+        let source =
+            Source { files: &files, options: &options, policies_only: true, progress: &mut progress };
+        Ok(source.run(client).await?.policies)
     }
 }
 
-/// Runs under the lock. Reads the applied files again, because the previous holder of the lock may have applied everything.
-async fn apply(
-    client: &mut Client,
-    files: &Files,
-    options: &MigrateOptions,
-    progress: &mut (impl FnMut(&str) + Send),
-) -> Result<Report, ProjectError> {
-    let mut plan = Plan::make(files, &read_applied(client).await?, options)?;
-    let elsewhere = applied_elsewhere(client, &plan).await?;
-    if !options.adopt {
-        reject_applied(&elsewhere)?;
-    } else if !elsewhere.is_empty() {
-        let transaction = client.transaction().await?;
-        for file in &elsewhere {
-            record(&transaction, file).await?;
-        }
-        transaction.commit().await?;
-        progress(&format!("recorded {} migrations that another tool has applied", elsewhere.len()));
-        plan = Plan::make(files, &read_applied(client).await?, options)?;
-    }
-    let owner: String = client.query_one("select basalt.project_owner()::text", &[]).await?.try_get(0)?;
+struct Source<'a, P> {
+    files: &'a Files,
+    options: &'a MigrateOptions,
+    /// Reapply all policy files and nothing else.
+    policies_only: bool,
+    progress: &'a mut P,
+}
 
-    for (index, file) in plan.migrations.iter().enumerate() {
-        progress(&format!("applying {}", file.path));
-        let transaction = begin(client, &owner).await?;
-        if index == 0 {
-            transaction.batch_execute(HISTORY).await?;
+impl<P: FnMut(&str) + Send> Source<'_, P> {
+    async fn run(mut self, client: &mut Client) -> Result<Report, ProjectError> {
+        Ok(migration_runner::run(client, &mut self).await?.into_report())
+    }
+}
+
+impl<'a, P: FnMut(&str) + Send> MigrationSource for Source<'a, P> {
+    type Plan = Plan<'a>;
+    type Error = ProjectError;
+
+    const LOCK_KEY: i64 = LOCK_KEY;
+    const BUSY: ProjectError = ProjectError::Busy;
+
+    fn waiting(&mut self) {
+        (self.progress)("waiting for another server, which is applying the project to this database");
+    }
+
+    async fn plan(&mut self, client: &Client) -> Result<Plan<'a>, ProjectError> {
+        if self.policies_only {
+            return Ok(Plan::for_policies(self.files));
         }
-        let statements = statements::run(&transaction, &file.path, &file.sql).await?;
-        check_constraints(&transaction, file, statements.len()).await?;
-        become_admin(&transaction).await?;
-        let (version, name) = file.version_and_name();
-        transaction
-            .execute(
-                "insert into supabase_migrations.schema_migrations (version, name, statements) values ($1, $2, $3)",
-                &[&version, &name, &statements],
-            )
-            .await?;
-        record(&transaction, file).await?;
-        if let (true, Some(seed)) = (plan.is_new && index == 0, plan.seed) {
-            // Recorded as pending, so that it still runs if the server crashes before the seed.
+        Plan::make(self.files, &read_applied(client).await?, self.options)
+    }
+
+    fn is_empty(plan: &Plan<'a>) -> bool {
+        plan.is_empty()
+    }
+
+    async fn apply(&mut self, client: &mut Client, mut plan: Plan<'a>) -> Result<Plan<'a>, ProjectError> {
+        let elsewhere = applied_elsewhere(client, &plan).await?;
+        if !self.options.adopt {
+            reject_applied(&elsewhere)?;
+        } else if !elsewhere.is_empty() {
+            let transaction = client.transaction().await?;
+            for file in &elsewhere {
+                record(&transaction, file).await?;
+            }
+            transaction.commit().await?;
+            (self.progress)(&format!(
+                "recorded {} migrations that another tool has applied",
+                elsewhere.len()
+            ));
+            plan = self.plan(client).await?;
+        }
+        let owner: String = client.query_one("select basalt.project_owner()::text", &[]).await?.try_get(0)?;
+
+        for (index, file) in plan.migrations.iter().enumerate() {
+            (self.progress)(&format!("applying {}", file.path));
+            let transaction = begin(client, &owner).await?;
+            if index == 0 {
+                transaction.batch_execute(HISTORY).await?;
+            }
+            let statements = statements::run(&transaction, &file.path, &file.sql).await?;
+            check_constraints(&transaction, file, statements.len()).await?;
+            become_admin(&transaction).await?;
+            let (version, name) = file.version_and_name();
             transaction
                 .execute(
-                    "insert into basalt.project_files (path, kind) values ($1, $2)",
-                    &[&seed.path, &seed.kind.as_sql()],
+                    "insert into supabase_migrations.schema_migrations (version, name, statements) values ($1, $2, $3)",
+                    &[&version, &name, &statements],
                 )
                 .await?;
+            record(&transaction, file).await?;
+            if let (true, Some(seed)) = (plan.is_new && index == 0, plan.seed) {
+                // Recorded as pending, so that it still runs if the server crashes before the seed.
+                transaction
+                    .execute(
+                        "insert into basalt.project_files (path, kind) values ($1, $2)",
+                        &[&seed.path, &seed.kind.as_sql()],
+                    )
+                    .await?;
+            }
+            transaction.commit().await?;
         }
-        transaction.commit().await?;
+        if !plan.policies.is_empty() {
+            (self.progress)(&format!("applying {} policy files", plan.policies.len()));
+            apply_policies(client, &owner, &plan.policies).await?;
+        }
+        if let Some(seed) = plan.seed {
+            (self.progress)(&format!("applying {}", seed.path));
+            let transaction = begin(client, &owner).await?;
+            let count = statements::run(&transaction, &seed.path, &seed.sql).await?.len();
+            check_constraints(&transaction, seed, count).await?;
+            become_admin(&transaction).await?;
+            record(&transaction, seed).await?;
+            transaction.commit().await?;
+        }
+        Ok(plan)
     }
-    if !plan.policies.is_empty() {
-        progress(&format!("applying {} policy files", plan.policies.len()));
-        apply_policies(client, &owner, &plan.policies).await?;
-    }
-    if let Some(seed) = plan.seed {
-        progress(&format!("applying {}", seed.path));
-        let transaction = begin(client, &owner).await?;
-        let count = statements::run(&transaction, &seed.path, &seed.sql).await?.len();
-        check_constraints(&transaction, seed, count).await?;
-        become_admin(&transaction).await?;
-        record(&transaction, seed).await?;
-        transaction.commit().await?;
-    }
-    let (migrations, policies, seeded) =
-        (plan.migrations.clone(), plan.policies.clone(), plan.seed.is_some());
-    Ok(plan.report(&migrations, &policies, seeded))
 }
 
 fn reject_applied(elsewhere: &[&File]) -> Result<(), ProjectError> {
@@ -331,25 +338,5 @@ fn statement_error(file: &File, line: usize, statement: usize, error: tokio_post
             error: *error,
         })),
         DriverError::Connection(text) => ProjectError::Connection(text),
-    }
-}
-
-async fn lock(client: &Client, progress: &mut (impl FnMut(&str) + Send)) -> Result<(), ProjectError> {
-    let taken: bool =
-        client.query_one("select pg_catalog.pg_try_advisory_lock($1)", &[&LOCK_KEY]).await?.try_get(0)?;
-    if taken {
-        return Ok(());
-    }
-    progress("waiting for another server, which is applying the project to this database");
-    let wait = format!(
-        "set lock_timeout = {}; select pg_catalog.pg_advisory_lock({LOCK_KEY}); reset lock_timeout",
-        LOCK_WAIT.as_millis()
-    );
-    match client.batch_execute(&wait).await.map_err(ProjectError::from) {
-        Err(ProjectError::Postgres(error)) if error.code == "55P03" => {
-            client.batch_execute("reset lock_timeout").await?;
-            Err(ProjectError::Busy)
-        }
-        other => other,
     }
 }

@@ -43,7 +43,7 @@ pub enum MigrationError {
         source: Box<PgError>,
     },
     /// Another server has held the lock for longer than a migration takes.
-    #[error("another server has been migrating this database for over {} s; retry when it has finished", super::LOCK_WAIT.as_secs())]
+    #[error("another server has been migrating this database for over {} s; retry when it has finished", crate::migration_runner::LOCK_WAIT.as_secs())]
     Busy,
     /// A query of [`super::apply`] itself failed.
     #[error("cannot read the state of the database: {0}")]

@@ -68,13 +68,23 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
+    /// Reapplies all policy files and nothing else.
+    pub(super) fn for_policies(files: &'a Files) -> Self {
+        Self { policies: files.policies.iter().collect(), ..Self::default() }
+    }
+
     pub(super) const fn is_empty(&self) -> bool {
         self.migrations.is_empty() && self.policies.is_empty() && self.seed.is_none()
     }
 
-    pub(super) fn report(self, migrations: &[&File], policies: &[&File], seeded: bool) -> Report {
+    pub(super) fn into_report(self) -> Report {
         let paths = |files: &[&File]| files.iter().map(|file| file.path.clone()).collect();
-        Report { migrations: paths(migrations), policies: paths(policies), seeded, missing: self.missing }
+        Report {
+            migrations: paths(&self.migrations),
+            policies: paths(&self.policies),
+            seeded: self.seed.is_some(),
+            missing: self.missing,
+        }
     }
 }
 
