@@ -30,6 +30,12 @@ pub(crate) enum Action {
     UserUpdatedPassword,
     TokenRefreshed,
     TokenRevoked,
+    FactorInProgress,
+    FactorUnenrolled,
+    ChallengeCreated,
+    VerificationAttempted,
+    FactorDeleted,
+    FactorUpdated,
 }
 
 impl Action {
@@ -49,6 +55,12 @@ impl Action {
             Self::UserUpdatedPassword => ("user_updated_password", "user"),
             Self::TokenRefreshed => ("token_refreshed", "token"),
             Self::TokenRevoked => ("token_revoked", "token"),
+            Self::FactorInProgress => ("factor_in_progress", "factor"),
+            Self::FactorUnenrolled => ("factor_unenrolled", "factor"),
+            Self::ChallengeCreated => ("challenge_created", "factor"),
+            Self::VerificationAttempted => ("verification_attempted", "factor"),
+            Self::FactorDeleted => ("factor_deleted", "factor"),
+            Self::FactorUpdated => ("factor_updated", "factor"),
         }
     }
 }

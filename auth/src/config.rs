@@ -105,6 +105,14 @@ settings! {
         security_update_password_require_current_password: bool = Is("false");
         /// Users may link and unlink sign-in providers themselves.
         security_manual_linking_enabled: bool = Is("false");
+        /// Users may add an authenticator app (TOTP) as a second factor.
+        mfa_totp_enroll_enabled: bool = Is("true");
+        /// Codes of authenticator apps are accepted.
+        mfa_totp_verify_enabled: bool = Is("true");
+        /// Second factors a user may have, including unfinished enrolments.
+        mfa_max_enrolled_factors: usize as Whole<1, 100> = Is("10");
+        /// Verified second factors a user may have.
+        mfa_max_verified_factors: usize as Whole<1, 100> = Is("10");
         /// Maximum age of a session, checked at refresh; 0 for none.
         sessions_timebox: u64 as Seconds = Is("0");
         /// Maximum time between refreshes; 0 for none.
@@ -119,6 +127,8 @@ settings! {
         rate_limit_token_refresh: u32 as Whole<0, 4_000_000_000> = Is("150");
         /// Attempted codes and links per address in five minutes; 0 for no limit.
         rate_limit_verify: u32 as Whole<0, 4_000_000_000> = Is("30");
+        /// Challenges and codes of second factors (each) per address in a minute; 0 for no limit.
+        mfa_rate_limit_challenge_and_verify: u32 as Whole<0, 4_000_000_000> = Is("15");
         /// Sign-ups, recoveries, magic links and user changes (each) per address in five minutes; 0 for no limit.
         rate_limit_otp: u32 as Whole<0, 4_000_000_000> = Is("30");
         /// Anonymous sign-ins per address in an hour; 0 for no limit.

@@ -16,6 +16,7 @@ use std::time::Duration;
 use basalt_core::keys::KeyError;
 use basalt_pg::pg_error::PgError;
 use basalt_pg::session::SessionError;
+use uuid::Uuid;
 
 use crate::passwords::policy::Weakness;
 pub(crate) use cause::TakenAddress;
@@ -285,6 +286,27 @@ pub enum AuthError {
     /// The user has no such factor.
     #[error("Factor not found")]
     FactorNotFound,
+    /// Another factor of the user has the name.
+    #[error("A factor with the friendly name {0:?} for this user already exists")]
+    FactorNameTaken(String),
+    /// The user has too many factors.
+    #[error("Maximum number of verified factors reached, unenroll to continue")]
+    TooManyFactors,
+    /// Enrolling another factor requires an aal2 session.
+    #[error("AAL2 required to enroll a new factor")]
+    EnrollNeedsAal2,
+    /// The factor has no such challenge.
+    #[error("MFA factor with the provided challenge ID not found")]
+    ChallengeNotFound,
+    /// The challenge was created from another address, or was used.
+    #[error("Challenge and verify IP addresses mismatch.")]
+    ChallengeMismatch,
+    /// The challenge has expired.
+    #[error("MFA challenge {0} has expired, verify against another challenge or create a new challenge.")]
+    ChallengeExpired(Uuid),
+    /// The code is wrong, or was used before.
+    #[error("Invalid TOTP code entered")]
+    WrongTotpCode,
     /// Removing a verified factor requires an aal2 session.
     #[error("AAL2 required to unenroll verified factor")]
     FactorNeedsAal2,

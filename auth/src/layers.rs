@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-const TOP_TO_BOTTOM: [&str; 23] = [
+const TOP_TO_BOTTOM: [&str; 24] = [
     "http",
     "commands",
     "flows",
@@ -11,6 +11,7 @@ const TOP_TO_BOTTOM: [&str; 23] = [
     "cleanup",
     "sessions",
     "codes",
+    "factors",
     "audit",
     "users",
     "emails",

@@ -8,6 +8,7 @@ mod config;
 mod database;
 mod emails;
 mod error;
+mod factors;
 mod fields;
 mod flows;
 mod go_duration;
@@ -34,7 +35,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, post, put};
 use basalt_core::service::{BodyMode, Cors, Deadline, RequestId, Service};
 use tokio::time::Instant;
 
@@ -87,7 +88,15 @@ fn router(auth: Arc<Auth>) -> Router {
         )
         .route("/invite", post(routes::invite::post)) // admin.inviteUserByEmail
         .route("/admin/generate_link", post(routes::generate_link::post)) // admin.generateLink
+        .route("/factors", post(routes::factors::enroll)) // mfa.enroll
+        .route("/factors/{id}", delete(routes::factors::unenroll)) // mfa.unenroll
+        .route("/factors/{id}/challenge", post(routes::factors::challenge)) // mfa.challenge
+        .route("/factors/{id}/verify", post(routes::factors::verify)) // mfa.verify
         .route("/admin/users/{id}/factors", get(routes::admin_users::factors)) // admin.mfa.listFactors
+        .route(
+            "/admin/users/{id}/factors/{factor_id}", // admin.mfa.deleteFactor; changing has no client call
+            put(routes::factors::admin_change).delete(routes::factors::admin_delete),
+        )
         .route(
             "/admin/users/{id}/sessions", // ours, no client call
             get(routes::sessions::list_for_user).delete(routes::sessions::delete_all_for_user),

@@ -20,4 +20,5 @@ pub const MIGRATIONS: &[SystemMigration] = &[
         "one_time_attempts",
         include_str!("../migrations/0006_one_time_attempts.sql"),
     ),
+    SystemMigration::new("auth", 7, "totp_steps", include_str!("../migrations/0007_totp_steps.sql")),
 ];

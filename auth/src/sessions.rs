@@ -280,6 +280,67 @@ select from stepped";
     Ok(moved.is_some())
 }
 
+/// Raises a session to aal2 after the user has proven a second factor, and returns its next refresh token.
+///
+/// # Errors
+/// The session has ended ([`AuthError::NoSuchSession`]), or the database failed.
+pub(crate) async fn raise(
+    tx: &Tx,
+    client: &Client,
+    session_id: Uuid,
+    factor_id: Uuid,
+    method: &str,
+    now: Timestamp,
+) -> Result<String, AuthError> {
+    // A session with imported v1 tokens gets a key and continues with v2 tokens.
+    const RAISE: &str = "\
+update auth.sessions s
+set aal = 'aal2', factor_id = $2, refreshed_at = $3::timestamptz at time zone 'utc', updated_at = $3,
+  user_agent = $4, ip = $5::text::inet, refresh_token_hmac_key = coalesce(s.refresh_token_hmac_key, $6),
+  refresh_token_counter = coalesce(s.refresh_token_counter, 0) + 1
+where s.id = $1
+returning s.refresh_token_hmac_key as key, s.refresh_token_counter as counter";
+    const CLAIM: &str = "\
+insert into auth.mfa_amr_claims (id, session_id, created_at, updated_at, authentication_method)
+values ($1, $2, $3, $3, $4)
+on conflict (session_id, authentication_method) do update set updated_at = excluded.updated_at";
+    let new_key = SessionKey::generate();
+    let address = client.address.to_string();
+    let row = tx
+        .query_opt(
+            RAISE,
+            &[&session_id, &factor_id, &now, &client.user_agent, &address, &new_key.as_column()],
+        )
+        .await?
+        .ok_or(AuthError::NoSuchSession)?;
+    tx.execute(CLAIM, &[&random::uuid(), &session_id, &now, &method]).await?;
+    retire_stored_tokens(tx, session_id, now).await?;
+    let key = SessionKey::from_column(column(&row, "key")?)
+        .ok_or_else(|| AuthError::Internal("a session's refresh token key is invalid".to_owned()))?;
+    Ok(key.token(session_id, column(&row, "counter")?))
+}
+
+/// Ends the user's other sessions without a second factor.
+pub(crate) async fn end_below_aal2(tx: &Tx, user_id: Uuid, kept: Uuid) -> Result<(), AuthError> {
+    const END: &str = "\
+delete from auth.sessions where user_id = $1 and id <> $2 and coalesce(aal, 'aal1') < 'aal2'";
+    tx.execute(END, &[&user_id, &kept]).await?;
+    Ok(())
+}
+
+/// Returns the sessions that used a factor to aal1, from their next access token on.
+pub(crate) async fn lower(tx: &Tx, factor_id: Uuid, method: &str, now: Timestamp) -> Result<(), AuthError> {
+    const FORGET: &str = "\
+delete from auth.mfa_amr_claims c
+using auth.sessions s
+where s.id = c.session_id and s.factor_id = $1 and c.authentication_method = $2";
+    const LOWER: &str = "\
+update auth.sessions set aal = 'aal1', factor_id = null, updated_at = $2 where factor_id = $1";
+    tx.execute(FORGET, &[&factor_id, &method]).await?;
+    tx.execute(LOWER, &[&factor_id, &now]).await?;
+    Ok(())
+}
+
 /// Whether the user has a session from a network: an IPv4 address, or an IPv6 /64.
 pub(crate) async fn has_session_from(tx: &Tx, user_id: Uuid, network: IpAddr) -> Result<bool, AuthError> {
     const HAS_SESSION_FROM: &str = "\

@@ -53,7 +53,7 @@ macro_rules! belongings {
          from auth.identities i where i.user_id = u.id) as identities, \
          (select coalesce(json_agg(json_build_object('id', f.id, 'friendly_name', f.friendly_name, \
          'factor_type', f.factor_type, 'status', f.status, 'phone', f.phone, 'created_at', f.created_at, \
-         'updated_at', f.updated_at) order by f.created_at, f.id), '[]') \
+         'updated_at', f.updated_at, 'last_challenged_at', f.last_challenged_at) order by f.created_at, f.id), '[]') \
          from auth.mfa_factors f where f.user_id = u.id) as factors"
     };
 }
@@ -192,6 +192,13 @@ pub(crate) struct Factor {
     pub(crate) phone: Option<String>,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
+    pub(crate) last_challenged_at: Option<Timestamp>,
+}
+
+impl Factor {
+    pub(crate) fn is_verified(&self) -> bool {
+        self.status == "verified"
+    }
 }
 
 /// A user with identities and factors.
@@ -213,7 +220,7 @@ impl Account {
     }
 
     pub(crate) fn has_verified_factor(&self) -> bool {
-        self.factors.iter().any(|factor| factor.status == "verified")
+        self.factors.iter().any(Factor::is_verified)
     }
 }
 

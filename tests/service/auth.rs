@@ -15,6 +15,7 @@ mod codes;
 mod confirm;
 mod email_change;
 mod errors;
+mod factors;
 mod generate_link;
 mod hostile_values;
 mod identities;
@@ -57,6 +58,7 @@ fn quick() -> Builder {
     Basalt::builder()
         .config("auth.rate_limit_otp", "0")
         .config("auth.rate_limit_token_refresh", "0")
+        .config("auth.mfa_rate_limit_challenge_and_verify", "0")
         .config("auth.password_argon2_memory", "64")
         .config("auth.password_argon2_iterations", "1")
 }

@@ -49,6 +49,28 @@ pub(crate) async fn identity_unlinked(
     send(tx, mailer, EmailKind::IdentityUnlinked, profile, profile.email, details).await
 }
 
+/// A second factor was added.
+pub(crate) async fn factor_enrolled(
+    tx: &Tx,
+    mailer: &Mailer,
+    profile: Profile<'_>,
+    factor_type: &str,
+) -> Result<(), AuthError> {
+    let details = Details { factor_type, ..Details::default() };
+    send(tx, mailer, EmailKind::MfaFactorEnrolled, profile, profile.email, details).await
+}
+
+/// A second factor was removed.
+pub(crate) async fn factor_unenrolled(
+    tx: &Tx,
+    mailer: &Mailer,
+    profile: Profile<'_>,
+    factor_type: &str,
+) -> Result<(), AuthError> {
+    let details = Details { factor_type, ..Details::default() };
+    send(tx, mailer, EmailKind::MfaFactorUnenrolled, profile, profile.email, details).await
+}
+
 async fn send(
     tx: &Tx,
     mailer: &Mailer,

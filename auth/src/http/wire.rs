@@ -149,7 +149,7 @@ impl<'a> From<&'a Factor> for FactorBody<'a> {
             friendly_name: factor.friendly_name.as_deref().filter(|name| !name.is_empty()),
             factor_type: &factor.factor_type,
             phone: factor.phone.as_deref().unwrap_or_default(),
-            last_challenged_at: None,
+            last_challenged_at: factor.last_challenged_at.map(Time),
         }
     }
 }

@@ -25,6 +25,7 @@ const ADDRESSES: NonZeroUsize = match NonZeroUsize::new(16_384) {
     None => NonZeroUsize::MIN,
 };
 const BURST: f64 = 30.0;
+const MINUTE: f64 = 60.0;
 const FIVE_MINUTES: f64 = 300.0;
 const HOUR: f64 = 3600.0;
 
@@ -39,6 +40,8 @@ pub(crate) struct RateLimits {
     pub(crate) magiclink: RateLimit,
     pub(crate) otp: RateLimit,
     pub(crate) user: RateLimit,
+    pub(crate) factor_challenge: RateLimit,
+    pub(crate) factor_verify: RateLimit,
     /// Wrong passwords.
     pub(crate) accounts: AccountLimit,
 }
@@ -46,6 +49,7 @@ pub(crate) struct RateLimits {
 impl RateLimits {
     pub(crate) fn new(config: &AuthConfig) -> Self {
         let otp = |name| RateLimit::new(name, config.rate_limit_otp, FIVE_MINUTES);
+        let factor = |name| RateLimit::new(name, config.mfa_rate_limit_challenge_and_verify, MINUTE);
         Self {
             token: RateLimit::new("token", config.rate_limit_token_refresh, FIVE_MINUTES),
             verify: RateLimit::new("verify", config.rate_limit_verify, FIVE_MINUTES),
@@ -56,6 +60,8 @@ impl RateLimits {
             magiclink: otp("magiclink"),
             otp: otp("otp"),
             user: otp("user"),
+            factor_challenge: factor("mfa_challenge"),
+            factor_verify: factor("mfa_verify"),
             accounts: AccountLimit::new(config.rate_limit_sign_in_failures),
         }
     }

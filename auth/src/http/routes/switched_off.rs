@@ -3,26 +3,21 @@
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodFilter, delete, get, on, post};
-use axum::{Json, Router};
+use axum::routing::{MethodFilter, get, on};
 use http::{StatusCode, header};
-use serde::Deserialize;
-use serde_json::json;
 use url::Url;
 use uuid::Uuid;
 
-use crate::database;
 use crate::error::AuthError;
 use crate::error::feature::Feature;
-use crate::http::bearer::{Bearer, Caller};
-use crate::http::request::{RequestContext, read_bytes, read_json};
-use crate::http::routes::admin::{Admin, TargetUser};
+use crate::http::request::{RequestContext, read_bytes};
+use crate::http::routes::admin::Admin;
 use crate::http::routes::settings::is_provider;
 use crate::state::Auth;
-use crate::users::Factor;
 
 /// Routes that always return their feature's error; those below `/admin/` only to admins.
 const OFF: &[(Feature, &str, MethodFilter)] = {
@@ -69,12 +64,7 @@ const OFF: &[(Feature, &str, MethodFilter)] = {
 pub(crate) fn router() -> Router<Arc<Auth>> {
     let router = Router::new()
         .route("/authorize", get(authorize)) // signInWithOAuth
-        .route("/callback", get(callback).post(callback)) // the provider's way back
-        .route("/factors", post(enroll)) // mfa.enroll
-        .route("/factors/{id}", delete(unenroll)) // mfa.unenroll
-        .route("/factors/{id}/challenge", post(use_factor)) // mfa.challenge
-        .route("/factors/{id}/verify", post(use_factor)) // mfa.verify
-        .route("/admin/users/{id}/factors/{factor_id}", delete(admin_factor).put(admin_factor)); // admin.mfa
+        .route("/callback", get(callback).post(callback)); // the provider's way back
     OFF.iter().fold(router, |router, &(feature, path, methods)| {
         let off = AuthError::SwitchedOff;
         router.route(
@@ -129,75 +119,4 @@ async fn callback(
         .append_pair("error_code", code)
         .append_pair("error_description", description);
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, location.to_string())]).into_response())
-}
-
-#[derive(Deserialize)]
-struct Enrolment {
-    factor_type: Option<String>,
-}
-
-async fn enroll(State(auth): State<Arc<Auth>>, request: RequestContext, body: Body) -> Result<(), AuthError> {
-    registered_caller(&auth, &request).await?;
-    let body: Enrolment = read_json(body).await?;
-    let feature = body.factor_type.as_deref().and_then(Feature::enroll);
-    Err(match feature {
-        Some(feature) => AuthError::SwitchedOff(feature),
-        None => AuthError::validation("factor_type needs to be totp, phone, or webauthn"),
-    })
-}
-
-/// Challenges or verifies a factor.
-async fn use_factor(
-    State(auth): State<Arc<Auth>>,
-    Path(id): Path<String>,
-    request: RequestContext,
-) -> Result<(), AuthError> {
-    let caller = registered_caller(&auth, &request).await?;
-    let factor = factor(&caller.account.factors, &id)?;
-    Err(AuthError::SwitchedOff(Feature::verify(&factor.factor_type)))
-}
-
-/// Removes an imported, unverified factor. A verified one requires aal2, which no session can have.
-async fn unenroll(
-    State(auth): State<Arc<Auth>>,
-    Path(id): Path<String>,
-    request: RequestContext,
-) -> Result<Response, AuthError> {
-    const DELETE: &str = "delete from auth.mfa_factors where id = $1 and user_id = $2";
-    let caller = registered_caller(&auth, &request).await?;
-    let factor = factor(&caller.account.factors, &id)?;
-    if factor.status == "verified" {
-        return Err(AuthError::FactorNeedsAal2);
-    }
-    let tx = auth.begin(&request.origin).await?;
-    let deleted = tx.execute(DELETE, &[&factor.id, &caller.account.user.id]).await;
-    database::finish(tx, deleted.map_err(AuthError::from)).await?;
-    Ok(Json(json!({ "id": factor.id })).into_response())
-}
-
-async fn admin_factor(
-    TargetUser { account, .. }: TargetUser,
-    Path((_user_id, factor_id)): Path<(String, String)>,
-) -> AuthError {
-    match factor(&account.factors, &factor_id) {
-        Ok(factor) => AuthError::SwitchedOff(Feature::verify(&factor.factor_type)),
-        Err(unknown) => unknown,
-    }
-}
-
-/// The caller, who must not be anonymous.
-async fn registered_caller(auth: &Auth, request: &RequestContext) -> Result<Caller, AuthError> {
-    let bearer = Bearer::read(auth, request)?;
-    let tx = auth.autocommit(&request.origin).await?;
-    let caller = bearer.caller(auth, &tx).await;
-    let caller = database::finish(tx, caller).await?;
-    if caller.account.user.is_anonymous {
-        return Err(AuthError::AnonymousRefused);
-    }
-    Ok(caller)
-}
-
-fn factor<'a>(factors: &'a [Factor], id: &str) -> Result<&'a Factor, AuthError> {
-    let id = Uuid::try_parse(id).map_err(|_error| AuthError::FactorIdNotUuid)?;
-    factors.iter().find(|factor| factor.id == id).ok_or(AuthError::FactorNotFound)
 }

@@ -1,0 +1,153 @@
+//! `/factors` and the factors of `/admin/users/{id}` (auth.md §3.15, §3.13).
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::database;
+use crate::error::AuthError;
+use crate::fields::text;
+use crate::flows::factors::{self, Answer, NewFactor};
+use crate::http::bearer::{Bearer, Caller};
+use crate::http::request::{RequestContext, read_json, read_json_or_default};
+use crate::http::routes::admin::{Admin, TargetUser};
+use crate::http::routes::token;
+use crate::http::wire::FactorBody;
+use crate::state::Auth;
+use crate::users::Factor;
+
+#[derive(Deserialize)]
+struct EnrolmentBody {
+    factor_type: Option<String>,
+    friendly_name: Option<String>,
+    issuer: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct VerifyBody {
+    challenge_id: Option<String>,
+    code: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct ChangeBody {
+    friendly_name: Option<String>,
+}
+
+/// Enrols a factor of the caller.
+pub(crate) async fn enroll(
+    State(auth): State<Arc<Auth>>,
+    request: RequestContext,
+    body: Body,
+) -> Result<Response, AuthError> {
+    let caller = registered_caller(&auth, &request).await?;
+    let body: EnrolmentBody = read_json(body).await?;
+    let friendly_name = text(&body.friendly_name);
+    let factor =
+        NewFactor { factor_type: text(&body.factor_type), friendly_name, issuer: text(&body.issuer) };
+    let (id, enrolment) =
+        factor.enroll(&auth, &request.origin, &caller.account, caller.session.as_ref()).await?;
+    let totp = json!({ "qr_code": enrolment.qr_code, "secret": enrolment.secret, "uri": enrolment.uri });
+    let body = json!({ "id": id, "type": "totp", "friendly_name": friendly_name, "totp": totp });
+    Ok(Json(body).into_response())
+}
+
+/// Challenges a factor of the caller.
+pub(crate) async fn challenge(
+    State(auth): State<Arc<Auth>>,
+    Path(id): Path<String>,
+    request: RequestContext,
+) -> Result<Response, AuthError> {
+    let caller = registered_caller(&auth, &request).await?;
+    auth.limits.factor_challenge.check(request.address())?;
+    let factor = factor(&caller.account.factors, &id)?;
+    let challenge = factors::challenge(&auth, &request.origin, &caller.account.user, factor).await?;
+    let body = json!({
+        "id": challenge.id, "type": factor.factor_type, "expires_at": challenge.expires_at.as_second()
+    });
+    Ok(Json(body).into_response())
+}
+
+/// Verifies a code; returns the session, which is aal2 now.
+pub(crate) async fn verify(
+    State(auth): State<Arc<Auth>>,
+    Path(id): Path<String>,
+    request: RequestContext,
+    body: Body,
+) -> Result<Response, AuthError> {
+    let caller = registered_caller(&auth, &request).await?;
+    auth.limits.factor_verify.check(request.address())?;
+    let body: VerifyBody = read_json(body).await?;
+    let factor = factor(&caller.account.factors, &id)?;
+    let code = text(&body.code);
+    if code.is_empty() {
+        return Err(AuthError::validation("Code needs to be non-empty"));
+    }
+    let challenge_id =
+        Uuid::try_parse(text(&body.challenge_id)).map_err(|_error| AuthError::ChallengeNotFound)?;
+    let session = caller.session.ok_or(AuthError::NoSuchSession)?;
+    let answer = Answer { session: &session, factor, challenge_id, code };
+    let granted = answer.verify(&auth, &request.origin, caller.account.user.id).await?;
+    token::answer(&auth, &granted)
+}
+
+/// Removes a factor of the caller.
+pub(crate) async fn unenroll(
+    State(auth): State<Arc<Auth>>,
+    Path(id): Path<String>,
+    request: RequestContext,
+) -> Result<Response, AuthError> {
+    let Caller { account, session } = registered_caller(&auth, &request).await?;
+    let factor = factor(&account.factors, &id)?;
+    factors::unenroll(&auth, &request.origin, &account.user, session.as_ref(), factor).await?;
+    Ok(Json(json!({ "id": factor.id })).into_response())
+}
+
+/// Renames a user's factor, and returns it. A number can be set only on phone factors, which are not implemented.
+pub(crate) async fn admin_change(
+    State(auth): State<Arc<Auth>>,
+    TargetUser { admin: Admin { request, actor, .. }, account }: TargetUser,
+    Path((_user_id, factor_id)): Path<(String, String)>,
+    body: Body,
+) -> Result<Response, AuthError> {
+    let body: ChangeBody = read_json_or_default(body).await?;
+    let factor = factor(&account.factors, &factor_id)?;
+    let Some(name) = &body.friendly_name else { return Ok(Json(FactorBody::from(factor)).into_response()) };
+    let factor =
+        factors::rename_for_admin(&auth, &request.origin, &actor, &account.user, factor, name).await?;
+    Ok(Json(FactorBody::from(&factor)).into_response())
+}
+
+/// Removes a user's factor, and returns it.
+pub(crate) async fn admin_delete(
+    State(auth): State<Arc<Auth>>,
+    TargetUser { admin: Admin { request, actor, .. }, account }: TargetUser,
+    Path((_user_id, factor_id)): Path<(String, String)>,
+) -> Result<Response, AuthError> {
+    let factor = factor(&account.factors, &factor_id)?;
+    factors::delete_for_admin(&auth, &request.origin, &actor, &account.user, factor).await?;
+    Ok(Json(FactorBody::from(factor)).into_response())
+}
+
+/// The caller, who must not be anonymous.
+async fn registered_caller(auth: &Auth, request: &RequestContext) -> Result<Caller, AuthError> {
+    let bearer = Bearer::read(auth, request)?;
+    let tx = auth.autocommit(&request.origin).await?;
+    let caller = bearer.caller(auth, &tx).await;
+    let caller = database::finish(tx, caller).await?;
+    if caller.account.user.is_anonymous {
+        return Err(AuthError::AnonymousRefused);
+    }
+    Ok(caller)
+}
+
+fn factor<'a>(factors: &'a [Factor], id: &str) -> Result<&'a Factor, AuthError> {
+    let id = Uuid::try_parse(id).map_err(|_error| AuthError::FactorIdNotUuid)?;
+    factors.iter().find(|factor| factor.id == id).ok_or(AuthError::FactorNotFound)
+}
