@@ -153,7 +153,7 @@ fn expired(config: &AuthConfig, now: Timestamp) -> Vec<Expired> {
             delete!("auth.audit_log_entries", "t.created_at < $1"),
             before(now, config.audit_log_retention),
         ),
-        // The features behind these tables are not implemented, but imported rows expire, too.
+        // Imported rows of features that are not implemented expire, too.
         rows("mfa_challenges", delete!("auth.mfa_challenges", "t.created_at < $1"), Some(yesterday)),
         rows(
             "webauthn_challenges",

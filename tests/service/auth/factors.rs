@@ -1,7 +1,6 @@
 //! Second factors of authenticator apps (auth.md §3.15).
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
+use basalt_core::clock::Clock;
 use basalt_testkit::User;
 use futures_util::future::join_all;
 use totp_rs::{Algorithm, Builder as TotpBuilder, Secret};
@@ -25,7 +24,7 @@ impl App {
     async fn enroll(server: &Basalt, token: &str, name: &str) -> Self {
         let body = json!({ "factor_type": "totp", "friendly_name": name });
         let factor = send(server, token, Method::POST, "/factors", &body).await.expect(200).json();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let now = Clock::system().unix_seconds().unsigned_abs();
         Self {
             id: text(&factor, "/id").to_owned(),
             secret: text(&factor, "/totp/secret").to_owned(),
