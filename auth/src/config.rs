@@ -3,6 +3,7 @@
 //! validates the result ([`AuthConfig::faults`]). All times are in whole seconds.
 
 pub(crate) mod email_rate;
+pub(crate) mod providers;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,6 +17,7 @@ use crate::passwords::hasher::HasherSettings;
 use crate::redirects;
 use crate::templates::{EmailSettings, TemplateSource};
 use email_rate::EmailRate;
+use providers::ProviderSettings;
 
 settings! {
     /// `[auth]`, and the part of `[jwt]` that auth needs.
@@ -160,6 +162,8 @@ settings! {
         mailer_sender_name: String = String::new();
         /// Overrides of the built-in e-mails by kind: `confirmation`, `recovery`, … (auth.md §3.21).
         mailer_letters: BTreeMap<String, EmailSettings> = emails(r);
+        /// External sign-in providers by name, also disabled ones.
+        external: Vec<(&'static str, ProviderSettings)> = providers::read(r);
         /// `[jwt]`.
         jwt: JwtConfig = JwtConfig::read(r);
     }
@@ -246,7 +250,7 @@ pub fn settings() -> impl Iterator<Item = &'static Setting> {
         let url_path = email.has_link.then_some(&email.url_path);
         [&email.subject, &email.body].into_iter().chain(url_path)
     });
-    AuthConfig::SETTINGS.iter().chain(emails).chain(&JwtConfig::SETTINGS)
+    AuthConfig::SETTINGS.iter().chain(providers::settings()).chain(emails).chain(&JwtConfig::SETTINGS)
 }
 
 /// Reads the settings of all kinds of e-mail.

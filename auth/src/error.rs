@@ -310,6 +310,45 @@ pub enum AuthError {
     /// Removing a verified factor requires an aal2 session.
     #[error("AAL2 required to unenroll verified factor")]
     FactorNeedsAal2,
+    // External providers.
+    /// The provider is unavailable, rejected the code, or responded with something else; the reason is for the log.
+    #[error("Unable to exchange external code: {provider} did not confirm the sign-in")]
+    ProviderFailed {
+        /// The provider's name or issuer.
+        provider: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The provider did not report an e-mail address.
+    #[error("Error getting user email from external provider")]
+    NoExternalEmail,
+    /// The callback lacks a parameter, or the provider reported an error.
+    #[error("{0}")]
+    BadOAuthCallback(String),
+    /// The `state` is invalid, unknown, expired, or belongs to another browser.
+    #[error("{0}")]
+    BadOAuthState(&'static str),
+    /// The `state` was used before.
+    #[error("State has already been used")]
+    OAuthStateUsed,
+    /// The provider did not verify the address; a confirmation was sent if there is one.
+    #[error("{0}")]
+    ExternalEmailUnverified(String),
+    /// Accounts differ only in the case of their address.
+    #[error("Multiple accounts with the same email address in the same linking domain detected: default")]
+    SeveralAccounts,
+    /// The identity belongs to this user already.
+    #[error("Identity is already linked")]
+    IdentityLinked,
+    /// The identity belongs to another user.
+    #[error("Identity is already linked to another user")]
+    IdentityLinkedElsewhere,
+    /// The ID token was issued for another client; the text lists its audiences.
+    #[error("Unacceptable audience in id_token: [{0}]")]
+    UnacceptableAudience(String),
+    /// The ID token's nonce differs from that of the request.
+    #[error("Nonces mismatch")]
+    NonceMismatch,
     /// An OAuth error of the grants `id_token` and `web3`.
     #[error("{0}")]
     InvalidRequest(&'static str),

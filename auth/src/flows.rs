@@ -3,6 +3,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod code_emails;
+pub(crate) mod external;
 pub(crate) mod factors;
 pub(crate) mod generated_link;
 pub(crate) mod grants;

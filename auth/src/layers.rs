@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-const TOP_TO_BOTTOM: [&str; 24] = [
+const TOP_TO_BOTTOM: [&str; 25] = [
     "http",
     "commands",
     "flows",
@@ -12,6 +12,7 @@ const TOP_TO_BOTTOM: [&str; 24] = [
     "sessions",
     "codes",
     "factors",
+    "providers",
     "audit",
     "users",
     "emails",

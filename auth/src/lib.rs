@@ -20,6 +20,7 @@ mod metrics;
 mod migrations;
 mod origin;
 mod passwords;
+mod providers;
 mod redirects;
 mod response_padding;
 mod sessions;
@@ -43,6 +44,7 @@ pub use cleanup::clean_up;
 pub use commands::create_user::{NewAccount, create_user};
 pub use commands::operator::{AccountSummary, ListAccounts, Operator};
 pub use config::email_rate::{EmailRate, ParseEmailRateError};
+pub use config::providers::ProviderSettings;
 pub use config::{AuthConfig, JwtConfig, settings};
 pub use error::AuthError;
 pub use error::feature::Feature;
@@ -105,6 +107,8 @@ fn router(auth: Arc<Auth>) -> Router {
         .route("/admin/audit", get(routes::admin_audit::list)) // no client call
         .route("/user/sessions", get(routes::sessions::list)) // ours, no client call
         .route("/user/sessions/{session_id}", delete(routes::sessions::delete)) // ours, no client call
+        .route("/authorize", get(routes::external::authorize)) // signInWithOAuth
+        .route("/callback", get(routes::external::callback).post(routes::external::callback)) // the provider's way back
         .route("/user/identities/authorize", get(routes::identities::authorize)) // linkIdentity
         .route("/user/identities/{identity_id}", delete(routes::identities::delete)) // unlinkIdentity
         .route("/settings", get(routes::settings::get)) // no client call; sign-in pages read it

@@ -280,7 +280,8 @@ select from stepped";
     Ok(moved.is_some())
 }
 
-/// Raises a session to aal2 after the user has proven a second factor, and returns its next refresh token.
+/// Raises a session to aal2 after the user has proven a second factor, and returns its new refresh token. Tokens issued at aal1
+/// become unknown: whoever holds one must not get an aal2 session with it.
 ///
 /// # Errors
 /// The session has ended ([`AuthError::NoSuchSession`]), or the database failed.
@@ -292,32 +293,19 @@ pub(crate) async fn raise(
     method: &str,
     now: Timestamp,
 ) -> Result<String, AuthError> {
-    // A session with imported v1 tokens gets a key and continues with v2 tokens.
-    const RAISE: &str = "\
-update auth.sessions s
-set aal = 'aal2', factor_id = $2, refreshed_at = $3::timestamptz at time zone 'utc', updated_at = $3,
-  user_agent = $4, ip = $5::text::inet, refresh_token_hmac_key = coalesce(s.refresh_token_hmac_key, $6),
-  refresh_token_counter = coalesce(s.refresh_token_counter, 0) + 1
-where s.id = $1
-returning s.refresh_token_hmac_key as key, s.refresh_token_counter as counter";
+    const RAISE: &str = "update auth.sessions set aal = 'aal2', factor_id = $2 where id = $1";
     const CLAIM: &str = "\
 insert into auth.mfa_amr_claims (id, session_id, created_at, updated_at, authentication_method)
 values ($1, $2, $3, $3, $4)
 on conflict (session_id, authentication_method) do update set updated_at = excluded.updated_at";
-    let new_key = SessionKey::generate();
-    let address = client.address.to_string();
-    let row = tx
-        .query_opt(
-            RAISE,
-            &[&session_id, &factor_id, &now, &client.user_agent, &address, &new_key.as_column()],
-        )
-        .await?
-        .ok_or(AuthError::NoSuchSession)?;
+    if tx.execute(RAISE, &[&session_id, &factor_id]).await? == 0 {
+        return Err(AuthError::NoSuchSession);
+    }
     tx.execute(CLAIM, &[&random::uuid(), &session_id, &now, &method]).await?;
     retire_stored_tokens(tx, session_id, now).await?;
-    let key = SessionKey::from_column(column(&row, "key")?)
-        .ok_or_else(|| AuthError::Internal("a session's refresh token key is invalid".to_owned()))?;
-    Ok(key.token(session_id, column(&row, "counter")?))
+    let key = SessionKey::generate();
+    begin_signing(tx, client, session_id, &key, now).await?;
+    Ok(key.token(session_id, 0))
 }
 
 /// Ends the user's other sessions without a second factor.

@@ -22,6 +22,7 @@ use crate::passwords::breaches::Breaches;
 use crate::passwords::hasher::Hasher;
 use crate::passwords::policy::PasswordPolicy;
 use crate::passwords::rules::PasswordRules;
+use crate::providers::Providers;
 use crate::redirects::Redirects;
 use crate::response_padding::ResponseTimes;
 use crate::sessions::RefreshLocks;
@@ -58,6 +59,7 @@ pub(crate) struct Auth {
     pub(crate) refresh_locks: RefreshLocks,
     pub(crate) mailer: Mailer,
     pub(crate) redirects: Redirects,
+    pub(crate) providers: Providers,
     pub(crate) email_limiter: EmailRateLimiter,
     /// Pads responses about an address.
     pub(crate) response_times: ResponseTimes,
@@ -80,6 +82,7 @@ impl Auth {
             refresh_locks: RefreshLocks::new(),
             mailer: Mailer::new(&config, outbox),
             redirects: Redirects::new(&config.site_url, &config.uri_allow_list),
+            providers: Providers::new(&config.external, &config.external_url),
             email_limiter: EmailRateLimiter::new(config.email_rate()),
             response_times: ResponseTimes::default(),
             refusal_times: ResponseTimes::default(),

@@ -20,8 +20,9 @@ use crate::database::{column, json_column};
 use crate::emails::mailer::Profile;
 use crate::error::AuthError;
 pub(crate) use write::{
-    Metadata, confirm_email, confirm_phone, insert_identity, merge_metadata, prove_email,
-    request_email_change, set_email, set_invited, set_password, set_phone, unlink,
+    Metadata, add_provider, clear_unconfirmed, confirm_email, confirm_phone, find_identity, insert_identity,
+    merge_metadata, prove_email, request_email_change, set_email, set_first_email, set_invited, set_password,
+    set_phone, unlink, update_identity,
 };
 
 /// A JSON object.
@@ -281,6 +282,19 @@ pub(crate) async fn find_by_email(tx: &Tx, email: &str, audience: &str) -> Resul
     let email = email.to_lowercase();
     let row = tx.query_opt(BY_EMAIL, &[&email, &audience]).await.map_err(AuthError::querying)?;
     row.as_ref().map(User::from_row).transpose()
+}
+
+/// All users with an e-mail address within an audience, at most two. Seeds can insert addresses that differ only in case.
+pub(crate) async fn lock_all_by_email(tx: &Tx, email: &str, audience: &str) -> Result<Vec<User>, AuthError> {
+    const LOCK: &str = concat!(
+        "select ",
+        user_columns!(),
+        " from auth.users u where lower(u.email) = $1 and u.is_sso_user = false and coalesce(u.aud, '') = $2 \
+         limit 2 for no key update"
+    );
+    let email = email.to_lowercase();
+    let rows = tx.query(LOCK, &[&email, &audience]).await.map_err(AuthError::querying)?;
+    rows.iter().map(User::from_row).collect()
 }
 
 /// The user with a phone number (digits only) within an audience.

@@ -15,6 +15,7 @@ mod codes;
 mod confirm;
 mod email_change;
 mod errors;
+mod external;
 mod factors;
 mod generate_link;
 mod hostile_values;

@@ -32,7 +32,8 @@ pub(crate) struct Challenge {
 }
 
 impl Challenge {
-    fn read(text: &str, method: &str) -> Result<Option<Self>, AuthError> {
+    /// As [`ChallengeFields::read`], from a query.
+    pub(crate) fn read(text: &str, method: &str) -> Result<Option<Self>, AuthError> {
         if text.is_empty() && method.is_empty() {
             return Ok(None);
         }

@@ -38,6 +38,17 @@ pub(crate) async fn phone_changed(
     send(tx, mailer, EmailKind::PhoneChanged, profile, profile.email, details).await
 }
 
+/// A sign-in method was added.
+pub(crate) async fn identity_linked(
+    tx: &Tx,
+    mailer: &Mailer,
+    profile: Profile<'_>,
+    provider: &str,
+) -> Result<(), AuthError> {
+    let details = Details { provider, ..Details::default() };
+    send(tx, mailer, EmailKind::IdentityLinked, profile, profile.email, details).await
+}
+
 /// A sign-in method was removed.
 pub(crate) async fn identity_unlinked(
     tx: &Tx,

@@ -112,10 +112,12 @@ fn log(error: &AuthError, context: &RenderContext) {
         #[expect(clippy::wildcard_enum_match_arm, reason = "the other messages are complete")]
         let cause = match error {
             AuthError::Internal(cause) => cause.clone(),
+            AuthError::ProviderFailed { reason, .. } => reason.clone(),
             _ => std::error::Error::source(error).map(ToString::to_string).unwrap_or_default(),
         };
-        // Transient errors do not need an operator.
-        if status == StatusCode::INTERNAL_SERVER_ERROR {
+        // Transient errors and those of providers do not need an operator.
+        let is_external = matches!(error, AuthError::ProviderFailed { .. } | AuthError::NoExternalEmail);
+        if status == StatusCode::INTERNAL_SERVER_ERROR && !is_external {
             tracing::error!(code, request_id = id, cause, "{error}");
         } else {
             tracing::warn!(code, request_id = id, cause, "{error}");
@@ -128,6 +130,12 @@ fn error_response(error: &AuthError, context: &RenderContext) -> Response {
     let (status, body) = match (error, error.postgres().and_then(user_code_status)) {
         (AuthError::InvalidRequest(reason), _) => {
             (status, json!({ "error": "invalid request", "error_description": reason }))
+        }
+        (AuthError::UnacceptableAudience(_), _) => {
+            (status, json!({ "error": "invalid request", "error_description": error.to_string() }))
+        }
+        (AuthError::NonceMismatch, _) => {
+            (status, json!({ "error": "invalid nonce", "error_description": error.to_string() }))
         }
         (AuthError::OAuthClientSession, _) => {
             (status, json!({ "error": code, "error_description": error.to_string() }))

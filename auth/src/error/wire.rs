@@ -82,6 +82,16 @@ impl AuthError {
             Self::ChallengeExpired(_) => (REFUSED, "mfa_challenge_expired"),
             Self::WrongTotpCode => (REFUSED, "mfa_verification_failed"),
             Self::InvalidRequest(_) => (BAD, "invalid_request"),
+            Self::UnacceptableAudience(_) => (BAD, "invalid_request"),
+            Self::NonceMismatch => (BAD, "invalid_nonce"),
+            Self::ProviderFailed { .. } | Self::NoExternalEmail | Self::SeveralAccounts => {
+                (BROKEN, "unexpected_failure")
+            }
+            Self::BadOAuthCallback(_) => (BAD, "bad_oauth_callback"),
+            Self::BadOAuthState(_) => (BAD, "bad_oauth_state"),
+            Self::OAuthStateUsed => (BAD, "flow_state_already_used"),
+            Self::ExternalEmailUnverified(_) => (DENIED, "provider_email_needs_verification"),
+            Self::IdentityLinked | Self::IdentityLinkedElsewhere => (REFUSED, "identity_already_exists"),
             Self::IssuerDisabled(_) => (BAD, "provider_disabled"),
             Self::UnsupportedChain => (BAD, "web3_unsupported_chain"),
             Self::ManualLinkingDisabled => (StatusCode::NOT_FOUND, "manual_linking_disabled"),

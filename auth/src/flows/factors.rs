@@ -201,7 +201,15 @@ impl Answer<'_> {
         }
         let account = users::account(tx, user.id).await?.ok_or(AuthError::NoSuchSub)?;
         let amr = sessions::amr(tx, session.id).await?;
-        Ok(Granted { account, session_id: session.id, amr, refresh_token, now, weak_password: None })
+        Ok(Granted {
+            account,
+            session_id: session.id,
+            amr,
+            refresh_token,
+            now,
+            weak_password: None,
+            provider_tokens: None,
+        })
     }
 }
 

@@ -55,8 +55,17 @@ impl Location {
 
     /// A 303 response, so that the browser follows with GET.
     pub(crate) fn see_other(self) -> Response {
+        self.response(StatusCode::SEE_OTHER)
+    }
+
+    /// A 302 response.
+    pub(crate) fn found(self) -> Response {
+        self.response(StatusCode::FOUND)
+    }
+
+    fn response(self, status: StatusCode) -> Response {
         let location = HeaderValue::from_str(&self.url()).unwrap_or(HeaderValue::from_static("/"));
-        (StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response()
+        (status, [(LOCATION, location)]).into_response()
     }
 }
 

@@ -4,6 +4,7 @@
 pub(crate) mod admin;
 pub(crate) mod admin_audit;
 pub(crate) mod admin_users;
+pub(crate) mod external;
 pub(crate) mod factors;
 pub(crate) mod generate_link;
 pub(crate) mod health;

@@ -215,6 +215,11 @@ pub(crate) struct TokenBody<'a> {
     pub(crate) expires_in: i64,
     pub(crate) expires_at: i64,
     pub(crate) refresh_token: &'a str,
+    /// Only for a sign-in with an external provider, as the next field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider_token: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider_refresh_token: Option<&'a str>,
     user: UserBody<'a>,
     /// Only for the password grant; `null` if the password is strong.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -225,12 +230,15 @@ impl<'a> TokenBody<'a> {
     pub(crate) fn new(granted: &'a Granted, token: AccessToken) -> Self {
         let AccessToken { text, expires_in, expires_at } = token;
         let weak_password = granted.weak_password.as_ref();
+        let tokens = granted.provider_tokens.as_ref();
         Self {
             access_token: text,
             token_type: "bearer",
             expires_in,
             expires_at,
             refresh_token: &granted.refresh_token,
+            provider_token: tokens.map(|tokens| tokens.access_token.as_str()),
+            provider_refresh_token: tokens.and_then(|tokens| tokens.refresh_token.as_deref()),
             user: UserBody::from(&granted.account),
             weak_password: weak_password.map(|weakness| weakness.as_ref().map(WeakPasswordBody::from)),
         }

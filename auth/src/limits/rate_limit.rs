@@ -40,6 +40,8 @@ pub(crate) struct RateLimits {
     pub(crate) magiclink: RateLimit,
     pub(crate) otp: RateLimit,
     pub(crate) user: RateLimit,
+    /// Sign-ins at external providers that begin.
+    pub(crate) authorize: RateLimit,
     pub(crate) factor_challenge: RateLimit,
     pub(crate) factor_verify: RateLimit,
     /// Wrong passwords.
@@ -60,6 +62,7 @@ impl RateLimits {
             magiclink: otp("magiclink"),
             otp: otp("otp"),
             user: otp("user"),
+            authorize: RateLimit::new("authorize", config.rate_limit_token_refresh, FIVE_MINUTES),
             factor_challenge: factor("mfa_challenge"),
             factor_verify: factor("mfa_verify"),
             accounts: AccountLimit::new(config.rate_limit_sign_in_failures),

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::config::AuthConfig;
 use crate::error::AuthError;
 use crate::passwords::policy::Weakness;
+use crate::providers::ProviderTokens;
 use crate::sessions::{Amr, NewSession, aal};
 use crate::users::{self, Account, Object};
 
@@ -42,6 +43,8 @@ pub(crate) struct Granted {
     pub(crate) now: Timestamp,
     /// Only for the password grant: `Some(None)` if the password satisfies the policy.
     pub(crate) weak_password: Option<Option<Weakness>>,
+    /// The tokens of the external provider, at the sign-in with it.
+    pub(crate) provider_tokens: Option<ProviderTokens>,
 }
 
 impl Granted {
@@ -53,7 +56,7 @@ impl Granted {
     ) -> Result<Self, AuthError> {
         let NewSession { session_id, user, amr, refresh_token } = new_session;
         let account = users::complete(tx, user).await?;
-        Ok(Self { account, session_id, amr, refresh_token, now, weak_password: None })
+        Ok(Self { account, session_id, amr, refresh_token, now, weak_password: None, provider_tokens: None })
     }
 }
 

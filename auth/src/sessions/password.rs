@@ -81,6 +81,7 @@ select ",
             refresh_token: self.key.token(self.session_id, 0),
             now: self.now,
             weak_password: None,
+            provider_tokens: None,
         }))
     }
 }

@@ -44,7 +44,7 @@ where session_id = $1 and not coalesce(revoked, false)";
     Ok(())
 }
 
-/// Upgrades a session to v2 tokens: sets its key, and counter 0.
+/// Gives a session a new key with counter 0: its earlier tokens become unknown.
 pub(crate) async fn begin_signing(
     tx: &Tx,
     client: &Client,

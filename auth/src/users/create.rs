@@ -22,9 +22,19 @@ pub(crate) struct NewUser<'a> {
     /// Merged into `provider` and `providers`; `null` removes a key.
     pub(crate) app_metadata: Object,
     pub(crate) user_metadata: Object,
+    /// Instead of an e-mail or phone identity: that of an external provider.
+    pub(crate) external: Option<NewIdentity<'a>>,
     /// For a sign-up, identity and user metadata both contain the user's data and the state of the address (auth.md §3.3).
     /// Otherwise the user metadata is unchanged, and the identity contains only the address.
     pub(crate) is_sign_up: bool,
+}
+
+/// An identity at an external provider.
+pub(crate) struct NewIdentity<'a> {
+    pub(crate) provider: &'a str,
+    /// The provider's id of the user.
+    pub(crate) subject: &'a str,
+    pub(crate) data: &'a Object,
 }
 
 impl<'a> NewUser<'a> {
@@ -39,6 +49,7 @@ impl<'a> NewUser<'a> {
             password_hash: None,
             app_metadata: Object::new(),
             user_metadata: Object::new(),
+            external: None,
             is_sign_up: false,
         }
     }
@@ -58,16 +69,20 @@ values ('00000000-0000-0000-0000-000000000000', $1, $2, $3, $4, $5, $6, $7, $8, 
 /// Another account has the address ([`AuthError::taken_address`]), a trigger raises an error, or the database fails.
 pub(crate) async fn create(tx: &Tx, new: NewUser<'_>, now: Timestamp) -> Result<Uuid, AuthError> {
     let NewUser { id, audience, role, email, phone, password_hash, user_metadata, is_sign_up, .. } = new;
-    let is_anonymous = email.is_none() && phone.is_none();
+    let is_anonymous = email.is_none() && phone.is_none() && new.external.is_none();
     let sent = if is_sign_up { user_metadata.clone() } else { Object::new() };
     let mut identities = Vec::new();
-    if email.is_some() {
-        identities.push(("email", identity_data(id, email, None, &sent)));
+    if let Some(external) = &new.external {
+        identities.push((external.provider, external.subject.to_owned(), external.data.clone()));
+    } else {
+        if email.is_some() {
+            identities.push(("email", id.to_string(), identity_data(id, email, None, &sent)));
+        }
+        if phone.is_some() {
+            identities.push(("phone", id.to_string(), identity_data(id, None, phone, &sent)));
+        }
     }
-    if phone.is_some() {
-        identities.push(("phone", identity_data(id, None, phone, &sent)));
-    }
-    let providers: Vec<&str> = identities.iter().map(|(provider, _)| *provider).collect();
+    let providers: Vec<&str> = identities.iter().map(|(provider, ..)| *provider).collect();
     let mut app_metadata = provider_metadata(&providers);
     for (name, value) in new.app_metadata {
         if value.is_null() {
@@ -77,7 +92,7 @@ pub(crate) async fn create(tx: &Tx, new: NewUser<'_>, now: Timestamp) -> Result<
         }
     }
     let user_metadata = match identities.first() {
-        Some((_, data)) if is_sign_up => data.clone(),
+        Some((_, _, data)) if is_sign_up => data.clone(),
         _ => user_metadata,
     };
     let (app_metadata, user_metadata) = (Value::Object(app_metadata), Value::Object(user_metadata));
@@ -98,8 +113,8 @@ pub(crate) async fn create(tx: &Tx, new: NewUser<'_>, now: Timestamp) -> Result<
     )
     .await
     .map_err(AuthError::saving)?;
-    for (provider, data) in identities {
-        users::insert_identity(tx, id, provider, &id.to_string(), &data, now).await?;
+    for (provider, provider_id, data) in identities {
+        users::insert_identity(tx, id, provider, &provider_id, &data, now).await?;
     }
     Ok(id)
 }

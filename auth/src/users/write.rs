@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::create::provider_metadata;
 use super::{Account, Identity, Object};
+use crate::database::column;
 use crate::error::AuthError;
 
 const INSERT_IDENTITY: &str = "\
@@ -236,4 +237,82 @@ where id = $1";
     }
     tx.execute(SET_PROVIDERS, &[&user.id, &providers]).await.map_err(AuthError::updating)?;
     Ok(())
+}
+
+/// The user and data of an identity at an external provider.
+pub(crate) struct KnownIdentity {
+    pub(crate) user_id: Uuid,
+    pub(crate) data: Object,
+}
+
+/// Finds an identity at an external provider.
+pub(crate) async fn find_identity(
+    tx: &Tx,
+    provider: &str,
+    subject: &str,
+) -> Result<Option<KnownIdentity>, AuthError> {
+    const FIND: &str = "\
+select i.user_id, i.identity_data from auth.identities i where i.provider = $1 and i.provider_id = $2";
+    let row = tx.query_opt(FIND, &[&provider, &subject]).await.map_err(AuthError::querying)?;
+    let Some(row) = row else { return Ok(None) };
+    let data = match column(&row, "identity_data")? {
+        Value::Object(data) => data,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Object::new(),
+    };
+    Ok(Some(KnownIdentity { user_id: column(&row, "user_id")?, data }))
+}
+
+/// Stores what the provider reports at a further sign-in.
+pub(crate) async fn update_identity(
+    tx: &Tx,
+    provider: &str,
+    subject: &str,
+    data: &Object,
+    now: Timestamp,
+) -> Result<(), AuthError> {
+    const UPDATE: &str = "\
+update auth.identities set identity_data = $3, last_sign_in_at = $4, updated_at = $4
+where provider = $1 and provider_id = $2";
+    let data = Value::Object(data.clone());
+    tx.execute(UPDATE, &[&provider, &subject, &data, &now]).await.map_err(AuthError::updating)?;
+    Ok(())
+}
+
+/// Adds a provider to the user's `app_metadata`, and makes an anonymous user permanent.
+pub(crate) async fn add_provider(tx: &Tx, id: Uuid, provider: &str, now: Timestamp) -> Result<(), AuthError> {
+    const ADD: &str = "\
+update auth.users u
+set is_anonymous = false, updated_at = $3,
+  raw_app_meta_data = jsonb_build_object('provider', $2::text) || coalesce(u.raw_app_meta_data, '{}')
+    || jsonb_build_object('providers', (
+      select jsonb_agg(distinct i.provider) from auth.identities i where i.user_id = u.id
+    ))
+where u.id = $1";
+    tx.execute(ADD, &[&id, &provider, &now]).await.map_err(AuthError::updating)?;
+    Ok(())
+}
+
+/// Sets the address of a user who has none, unconfirmed.
+pub(crate) async fn set_first_email(tx: &Tx, id: Uuid, email: &str, now: Timestamp) -> Result<(), AuthError> {
+    const SET: &str = "\
+update auth.users set email = $2, updated_at = $3 where id = $1 and coalesce(email, '') = ''";
+    tx.execute(SET, &[&id, &email, &now]).await.map_err(AuthError::updating)?;
+    Ok(())
+}
+
+/// Removes everything with which somebody else may have prepared an account whose address was never confirmed: identities,
+/// password, phone number, pending codes, sessions and second factors.
+pub(crate) async fn clear_unconfirmed(tx: &Tx, id: Uuid, now: Timestamp) -> Result<(), AuthError> {
+    const IDENTITIES: &str = "delete from auth.identities where user_id = $1";
+    const SESSIONS: &str = "delete from auth.sessions where user_id = $1";
+    const FACTORS: &str = "delete from auth.mfa_factors where user_id = $1";
+    const PHONE: &str = "\
+update auth.users
+set phone = null, phone_confirmed_at = null, phone_change = '', email_change = '', raw_user_meta_data = '{}', updated_at = $2
+where id = $1";
+    for statement in [IDENTITIES, SESSIONS, FACTORS] {
+        tx.execute(statement, &[&id]).await.map_err(AuthError::updating)?;
+    }
+    tx.execute(PHONE, &[&id, &now]).await.map_err(AuthError::updating)?;
+    set_password(tx, id, None, now).await
 }

@@ -22,6 +22,18 @@ pub(super) const AUTH: &[Row] = &[
         "The access token is invalid, expired, or lacks a claim.",
         "Refresh the session, or sign in again.",
     ),
+    row(
+        "bad_oauth_callback",
+        "400",
+        "The provider reported an error, or its callback lacks a parameter.",
+        "Show the description, and let the user start again.",
+    ),
+    row(
+        "bad_oauth_state",
+        "400",
+        "The callback's state is unknown, expired, or belongs to another browser.",
+        "Start the sign-in again in the same browser.",
+    ),
     row("current_password_invalid", "400", "The current password is wrong.", "Ask for the password again."),
     row(
         "current_password_required",
@@ -55,8 +67,15 @@ pub(super) const AUTH: &[Row] = &[
         "Enable it in the `auth` settings, or sign in another way.",
     ),
     row("feature_disabled", "404", "This server does not offer the feature.", "Do not use it."),
+    row("flow_state_already_used", "400", "The provider's callback was used before.", "Start the sign-in again."),
     row("flow_state_expired", "422", "The PKCE flow took too long.", "Start the flow again."),
     row("flow_state_not_found", "404", "The code is unknown or was used before.", "Start the flow again."),
+    row(
+        "identity_already_exists",
+        "422",
+        "The identity is linked to this user or another one.",
+        "Unlink it there first.",
+    ),
     row("identity_not_found", "422", "The user has no such identity.", "List the user's identities."),
     row(
         "insufficient_aal",
@@ -71,6 +90,7 @@ pub(super) const AUTH: &[Row] = &[
         "Address or password is wrong, or the grant type is unknown.",
         "Ask for the password again.",
     ),
+    row("invalid_nonce", "400", "The ID token has another nonce.", "Send the nonce whose hash the provider got."),
     row("invalid_request", "400", "The request lacks a parameter or has an invalid one.", "Fix the request."),
     row(
         "manual_linking_disabled",
@@ -78,7 +98,12 @@ pub(super) const AUTH: &[Row] = &[
         "Linking identities is disabled.",
         "Set `auth.security_manual_linking_enabled`.",
     ),
-    row("mfa_challenge_expired", "422", "The challenge is older than five minutes.", "Create a new challenge."),
+    row(
+        "mfa_challenge_expired",
+        "422",
+        "The challenge is older than five minutes.",
+        "Create a new challenge.",
+    ),
     row(
         "mfa_factor_name_conflict",
         "422",
@@ -116,8 +141,18 @@ pub(super) const AUTH: &[Row] = &[
         "Do not use them.",
     ),
     row("mfa_recovery_codes_verify_not_enabled", "422", "Recovery codes cannot be used.", "Do not use them."),
-    row("mfa_totp_enroll_not_enabled", "422", "TOTP factors cannot be enrolled.", "Set `auth.mfa_totp_enroll_enabled`."),
-    row("mfa_totp_verify_not_enabled", "422", "TOTP factors cannot be verified.", "Set `auth.mfa_totp_verify_enabled`."),
+    row(
+        "mfa_totp_enroll_not_enabled",
+        "422",
+        "TOTP factors cannot be enrolled.",
+        "Set `auth.mfa_totp_enroll_enabled`.",
+    ),
+    row(
+        "mfa_totp_verify_not_enabled",
+        "422",
+        "TOTP factors cannot be verified.",
+        "Set `auth.mfa_totp_verify_enabled`.",
+    ),
     row(
         "mfa_verification_failed",
         "422",
@@ -161,6 +196,12 @@ pub(super) const AUTH: &[Row] = &[
         "400",
         "The identity provider is not enabled.",
         "Configure the provider, or sign in another way.",
+    ),
+    row(
+        "provider_email_needs_verification",
+        "403",
+        "The provider has not verified the address.",
+        "Open the confirmation mail, then sign in again.",
     ),
     row(
         "reauthentication_needed",

@@ -82,6 +82,10 @@ async fn code_raises_the_session_to_aal2() {
     assert_eq!(raised["amr"][1]["method"], "password");
     assert_eq!(session["user"]["factors"][0]["status"], "verified");
 
+    // Tokens issued at aal1 do not refresh an aal2 session.
+    let unknown = "Invalid Refresh Token: Refresh Token Not Found";
+    let old = refresh(&server, &ada.refresh_token).await;
+    assert_error(&old, 400, "refresh_token_not_found", unknown);
     // The refresh token continues the session, and other sessions without a second factor end.
     let refreshed = refresh(&server, text(&session, "/refresh_token")).await.expect(200).json();
     assert_eq!(claims(text(&refreshed, "/access_token"))["aal"], "aal2");
@@ -89,7 +93,7 @@ async fn code_raises_the_session_to_aal2() {
         &refresh(&server, text(&other, "/refresh_token")).await,
         400,
         "refresh_token_not_found",
-        "Invalid Refresh Token: Refresh Token Not Found",
+        unknown,
     );
 }
 

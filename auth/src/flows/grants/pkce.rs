@@ -35,9 +35,11 @@ impl PkceGrant {
             if user.is_banned(now) {
                 return Err(AuthError::SignInBanned);
             }
-            let traits = audit::provider("email");
+            let traits = audit::provider(&flow.provider);
             auth.audit_log(&origin.client).record(&tx, &user, Action::Login, traits, now).await?;
-            verify::sign_in(&tx, &origin.client, user.id, &flow.authentication_method, now).await
+            let method = &flow.authentication_method;
+            let granted = verify::sign_in(&tx, &origin.client, user.id, method, now).await?;
+            Ok(Granted { provider_tokens: flow.tokens, ..granted })
         }
         .await;
         database::finish(tx, granted).await

@@ -111,7 +111,15 @@ async fn attempt(
 fn granted(details: SessionDetails, key: &SessionKey, counter: i64, now: Timestamp) -> Granted {
     let SessionDetails { session, account, amr } = details;
     let refresh_token = key.token(session.id, counter);
-    Granted { account, session_id: session.id, amr, refresh_token, now, weak_password: None }
+    Granted {
+        account,
+        session_id: session.id,
+        amr,
+        refresh_token,
+        now,
+        weak_password: None,
+        provider_tokens: None,
+    }
 }
 
 /// Ends the session of a reused token and returns the error.

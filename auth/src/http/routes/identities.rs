@@ -1,4 +1,4 @@
-//! `/user/identities`: linking and unlinking by the user (auth.md §3.16). No provider is implemented yet.
+//! `/user/identities`: linking and unlinking by the user (auth.md §3.16).
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use basalt_pg::pool::Tx;
+use http::{StatusCode, header};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -15,7 +16,7 @@ use crate::emails::notifications;
 use crate::error::AuthError;
 use crate::http::bearer::Bearer;
 use crate::http::request::RequestContext;
-use crate::http::routes::switched_off::unsupported_provider;
+use crate::http::routes::external;
 use crate::state::Auth;
 use crate::users;
 
@@ -27,9 +28,13 @@ pub(crate) async fn authorize(
     let bearer = Bearer::read(&auth, &request)?;
     let tx = auth.autocommit(&request.origin).await?;
     let caller = bearer.caller(&auth, &tx).await;
-    database::finish(tx, caller).await?;
+    let caller = database::finish(tx, caller).await?;
     check_linking(&auth)?;
-    Err(unsupported_provider(request.query("provider").unwrap_or_default()))
+    let (url, _secret) = external::begin(&auth, &request, Some(caller.account.user.id)).await?;
+    if request.query("skip_http_redirect") == Some("true") {
+        return Ok(Json(json!({ "url": url })).into_response());
+    }
+    Ok((StatusCode::FOUND, [(header::LOCATION, url)]).into_response())
 }
 
 /// `DELETE /user/identities/{identity_id}`.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::state::Auth;
 
-/// Upstream's built-in providers, reported as disabled. In upstream's order.
+/// Upstream's built-in providers, in upstream's order. Some are not implemented, and always reported as disabled.
 const PROVIDERS: [&str; 23] = [
     "apple",
     "azure",
@@ -49,7 +49,7 @@ pub(crate) async fn get(State(auth): State<Arc<Auth>>) -> Json<Value> {
             external.insert("email".to_owned(), config.external_email_enabled.into());
             external.insert("phone".to_owned(), config.external_phone_enabled.into());
         }
-        external.insert(provider.to_owned(), false.into());
+        external.insert(provider.to_owned(), auth.providers.find(provider).is_some().into());
     }
     Json(json!({
         "external": external,

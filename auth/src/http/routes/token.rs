@@ -7,16 +7,20 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
+use crate::database;
 use crate::error::AuthError;
+use crate::flows::grants::id_token::IdTokenGrant;
 use crate::flows::grants::password::PasswordGrant;
 use crate::flows::grants::pkce::PkceGrant;
 use crate::flows::grants::refresh::RefreshGrant;
-use crate::flows::grants::switched_off::{IdTokenGrant, Web3Grant};
+use crate::flows::grants::switched_off::Web3Grant;
+use crate::http::bearer::Bearer;
 use crate::http::request::{RequestContext, read_json};
 use crate::http::wire::TokenBody;
 use crate::metrics;
 use crate::sessions::access_token::Granted;
 use crate::state::Auth;
+use uuid::Uuid;
 
 pub(crate) async fn post(
     State(auth): State<Arc<Auth>>,
@@ -33,12 +37,24 @@ pub(crate) async fn post(
             ("refresh_token", read_json::<RefreshGrant>(body).await?.run(&auth, &request.origin).await)
         }
         Some("pkce") => ("pkce", read_json::<PkceGrant>(body).await?.run(&auth, &request.origin).await),
-        Some("id_token") => return Err(read_json::<IdTokenGrant>(body).await?.refusal()),
+        Some("id_token") => {
+            let grant: IdTokenGrant = read_json(body).await?;
+            let caller = if grant.links() { Some(caller(&auth, &request).await?) } else { None };
+            ("id_token", Box::pin(grant.run(&auth, &request.origin, caller)).await)
+        }
         Some("web3") => return Err(read_json::<Web3Grant>(body).await?.refusal()),
         Some(_) | None => return Err(AuthError::UnsupportedGrant),
     };
     metrics::grant(name, granted.as_ref().map_or_else(AuthError::code, |_granted| "ok"));
     answer(&auth, &granted?)
+}
+
+/// The user whose token the request has.
+async fn caller(auth: &Auth, request: &RequestContext) -> Result<Uuid, AuthError> {
+    let bearer = Bearer::read(auth, request)?;
+    let tx = auth.autocommit(&request.origin).await?;
+    let caller = bearer.caller(auth, &tx).await;
+    Ok(database::finish(tx, caller).await?.account.user.id)
 }
 
 /// The token response.

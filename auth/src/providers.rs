@@ -1,0 +1,475 @@
+//! External sign-in providers (auth.md §3.16): where to send the browser, and who comes back. Addresses and formats are
+//! [`mod@presets`], users [`mod@external_user`], ID tokens [`mod@id_token`].
+//!
+//! One random secret per flow, in `auth.oauth_client_states`, yields three values: the PKCE verifier towards the provider, the
+//! nonce of the ID token, and the cookie that binds the flow to the browser that began it.
+
+mod external_user;
+mod id_token;
+mod presets;
+
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use basalt_core::http_client::{Answer, HttpClient, Outgoing, Reach};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use secrecy::ExposeSecret;
+use serde_json::Value;
+use tokio::time::Instant;
+use url::Url;
+use url::form_urlencoded::Serializer;
+
+use crate::config::providers::ProviderSettings;
+use crate::error::AuthError;
+pub(crate) use external_user::ExternalUser;
+pub(crate) use id_token::NonceCheck;
+use id_token::{Issuer, Issuers};
+use presets::{ClientAuth, Context, DISCOVERED, PRESETS, Preset, UserSource};
+
+/// Time for one request to a provider.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Largest response of a provider.
+const ANSWER_BYTES: usize = 512 * 1024;
+/// Longest list of scopes or parameter that is passed on.
+const MAX_PARAMETER_BYTES: usize = 2048;
+/// Parameters of the authorization request that clients cannot set.
+const RESERVED: [&str; 16] = [
+    "client_id",
+    "client_secret",
+    "redirect_uri",
+    "response_type",
+    "response_mode",
+    "state",
+    "code_challenge",
+    "code_challenge_method",
+    "code_verifier",
+    "scope",
+    "scopes",
+    "provider",
+    "redirect_to",
+    "invite_token",
+    "skip_http_redirect",
+    "apikey",
+];
+
+/// All enabled providers.
+pub(crate) struct Providers {
+    providers: Vec<Provider>,
+    client: HttpClient,
+    issuers: Issuers,
+}
+
+/// An enabled provider.
+pub(crate) struct Provider {
+    preset: &'static Preset,
+    settings: ProviderSettings,
+    redirect_uri: String,
+    /// Base address, without a trailing slash.
+    base: String,
+}
+
+/// The secret of a flow.
+#[derive(Clone)]
+pub(crate) struct FlowSecret(pub(crate) String);
+
+/// The tokens of the provider, which the app gets once.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ProviderTokens {
+    pub(crate) access_token: String,
+    pub(crate) refresh_token: Option<String>,
+}
+
+impl FlowSecret {
+    pub(crate) fn generate() -> Self {
+        Self(URL_SAFE_NO_PAD.encode(basalt_core::random::bytes::<32>()))
+    }
+
+    fn challenge(&self) -> String {
+        URL_SAFE_NO_PAD.encode(digest(&SHA256, self.0.as_bytes()))
+    }
+
+    fn derive(&self, purpose: &str) -> String {
+        hex::encode(digest(&SHA256, format!("{purpose} {}", self.0).as_bytes()))
+    }
+
+    fn nonce(&self) -> String {
+        self.derive("nonce")
+    }
+
+    /// The cookie's value.
+    pub(crate) fn cookie(&self) -> String {
+        self.derive("cookie")
+    }
+}
+
+impl Providers {
+    /// `external_url` is the public URL of this service.
+    pub(crate) fn new(settings: &[(&'static str, ProviderSettings)], external_url: &str) -> Self {
+        let enabled = settings.iter().filter(|(_, settings)| settings.enabled);
+        let providers = enabled.filter_map(|(name, settings)| {
+            let preset = PRESETS.iter().find(|preset| preset.name == *name)?;
+            let redirect_uri = if settings.redirect_uri.is_empty() {
+                format!("{external_url}/callback")
+            } else {
+                settings.redirect_uri.clone()
+            };
+            let base = if settings.url.is_empty() { preset.base } else { &settings.url };
+            Some(Provider { preset, redirect_uri, base: base.to_owned(), settings: settings.clone() })
+        });
+        Self {
+            providers: providers.collect(),
+            // The operator configured the addresses.
+            client: HttpClient::new(Reach::Anywhere),
+            issuers: Issuers::default(),
+        }
+    }
+
+    /// An enabled provider.
+    pub(crate) fn find(&self, name: &str) -> Option<&Provider> {
+        self.providers.iter().find(|provider| provider.preset.name == name)
+    }
+
+    /// The URL that asks the user to sign in at the provider.
+    ///
+    /// # Errors
+    /// The provider's discovery document is unavailable.
+    pub(crate) async fn authorization_url(
+        &self,
+        provider: &Provider,
+        state: &str,
+        secret: &FlowSecret,
+        scopes: Option<&str>,
+        parameters: &[(&str, &str)],
+    ) -> Result<String, AuthError> {
+        let endpoint = match provider.issuer() {
+            Some(issuer) if provider.is_discovered() => {
+                self.issuers.discover(&self.client, issuer).await?.authorization_endpoint.clone()
+            }
+            Some(_) | None => provider.address(provider.preset.authorize),
+        };
+        let mut url = Url::parse(&endpoint).map_err(|error| unusable(provider, &error.to_string()))?;
+        let mut query = url.query_pairs_mut();
+        for (name, value) in parameters {
+            if !RESERVED.contains(name) && name.len().saturating_add(value.len()) <= MAX_PARAMETER_BYTES {
+                query.append_pair(name, value);
+            }
+        }
+        query
+            .append_pair("client_id", provider.client_id())
+            .append_pair("redirect_uri", &provider.redirect_uri)
+            .append_pair("response_type", "code")
+            .append_pair("state", state);
+        let scopes = all_scopes(provider.preset.scopes, scopes.unwrap_or_default());
+        if !scopes.is_empty() {
+            query.append_pair("scope", &scopes);
+        }
+        if matches!(provider.preset.source, UserSource::IdToken(_))
+            && !parameters.iter().any(|(name, _)| *name == "nonce")
+        {
+            query.append_pair("nonce", &secret.nonce());
+        }
+        if provider.preset.pkce {
+            query
+                .append_pair("code_challenge", &secret.challenge())
+                .append_pair("code_challenge_method", "S256");
+        }
+        query.extend_pairs(provider.preset.extra);
+        drop(query);
+        Ok(url.into())
+    }
+
+    /// Exchanges the provider's authorization code, and asks who the user is. `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// The provider rejects the code, is unavailable, or responds with something else.
+    pub(crate) async fn exchange(
+        &self,
+        provider: &Provider,
+        code: &str,
+        secret: &FlowSecret,
+        now: i64,
+    ) -> Result<(ExternalUser, ProviderTokens), AuthError> {
+        let answer = self.token_request(provider, code, secret).await?;
+        let text = |name: &str| answer.get(name).and_then(Value::as_str);
+        let tokens = ProviderTokens {
+            access_token: text("access_token").unwrap_or_default().to_owned(),
+            refresh_token: text("refresh_token").map(str::to_owned),
+        };
+        let (user, emails) = match provider.preset.source {
+            UserSource::IdToken(_) => {
+                let token = text("id_token").ok_or_else(|| unusable(provider, "no id_token"))?;
+                let issuer = provider.issuer().ok_or_else(|| unusable(provider, "no issuer"))?;
+                let nonce = if provider.settings.skip_nonce_check {
+                    NonceCheck::Skip
+                } else {
+                    NonceCheck::IfPresent(secret.nonce())
+                };
+                let clients = &provider.settings.client_ids;
+                let claims = self.issuers.verify(&self.client, issuer, token, clients, nonce, now).await?;
+                (claims, Value::Null)
+            }
+            UserSource::Endpoint(path) => (self.read(provider, path, &tokens).await?, Value::Null),
+            UserSource::EndpointAndEmails(path, emails) => {
+                (self.read(provider, path, &tokens).await?, self.read(provider, emails, &tokens).await?)
+            }
+        };
+        let context = Context { base: &provider.base, emails: &emails };
+        let user = (provider.preset.user)(&user, &context);
+        Ok((user.ok_or_else(|| unusable(provider, "no id of the user"))?, tokens))
+    }
+
+    /// Verifies an ID token that the app got from the provider itself, and returns its user.
+    ///
+    /// # Errors
+    /// The token is invalid, or the provider has no ID tokens.
+    pub(crate) async fn verify_id_token(
+        &self,
+        provider: &Provider,
+        token: &str,
+        nonce: Option<&str>,
+        now: i64,
+    ) -> Result<ExternalUser, AuthError> {
+        let issuer = provider.issuer().ok_or(AuthError::InvalidRequest("Bad ID token"))?;
+        let nonce = match nonce {
+            _ if provider.settings.skip_nonce_check => NonceCheck::Skip,
+            nonce => NonceCheck::Hashed(nonce.map(|nonce| hex::encode(digest(&SHA256, nonce.as_bytes())))),
+        };
+        let clients = &provider.settings.client_ids;
+        let claims = self.issuers.verify(&self.client, issuer, token, clients, nonce, now).await?;
+        let context = Context { base: &provider.base, emails: &Value::Null };
+        let convert =
+            if provider.preset.name == "azure" { provider.preset.user } else { external_user::openid };
+        convert(&claims, &context).ok_or(AuthError::InvalidRequest("Missing sub claim in id_token"))
+    }
+
+    async fn token_request(
+        &self,
+        provider: &Provider,
+        code: &str,
+        secret: &FlowSecret,
+    ) -> Result<Value, AuthError> {
+        let endpoint = match provider.issuer() {
+            Some(issuer) if provider.is_discovered() => {
+                self.issuers.discover(&self.client, issuer).await?.token_endpoint.clone()
+            }
+            Some(_) | None => provider.address(provider.preset.token),
+        };
+        let (headers, body) = provider.token_form(code, secret);
+        let answer = self.send(provider, Method::POST, &endpoint, headers, body).await?;
+        let answer = json(provider, &answer)?;
+        // GitHub reports a rejected code with status 200.
+        match answer.get("error").and_then(Value::as_str) {
+            Some(error) => Err(unusable(provider, &format!("the token endpoint rejected the code: {error}"))),
+            None => Ok(answer),
+        }
+    }
+
+    /// Reads JSON about the user.
+    async fn read(
+        &self,
+        provider: &Provider,
+        path: &str,
+        tokens: &ProviderTokens,
+    ) -> Result<Value, AuthError> {
+        let mut headers = HeaderMap::new();
+        insert(&mut headers, header::AUTHORIZATION, &format!("Bearer {}", tokens.access_token));
+        match provider.preset.name {
+            "twitch" => insert(&mut headers, HeaderName::from_static("client-id"), provider.client_id()),
+            "notion" => insert(&mut headers, HeaderName::from_static("notion-version"), "2022-06-28"),
+            _ => {}
+        }
+        let url = provider.user_address(path);
+        let answer = self.send(provider, Method::GET, &url, headers, Bytes::new()).await?;
+        json(provider, &answer)
+    }
+
+    async fn send(
+        &self,
+        provider: &Provider,
+        method: Method,
+        url: &str,
+        mut headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, AuthError> {
+        let url = Url::parse(url).map_err(|error| unusable(provider, &error.to_string()))?;
+        insert(&mut headers, header::ACCEPT, "application/json");
+        let request = Outgoing { method, url: &url, headers, body, limit: ANSWER_BYTES };
+        let answer = self.client.send(request, Instant::now() + TIMEOUT).await;
+        let answer = answer.map_err(|error| unusable(provider, &error.to_string()))?;
+        if answer.status.is_success() {
+            Ok(answer)
+        } else {
+            Err(unusable(provider, &format!("{} responded with {}", url.path(), answer.status)))
+        }
+    }
+}
+
+impl Provider {
+    pub(crate) fn name(&self) -> &'static str {
+        self.preset.name
+    }
+
+    pub(crate) fn is_email_optional(&self) -> bool {
+        self.settings.email_optional
+    }
+
+    /// Headers and body of the request for tokens.
+    fn token_form(&self, code: &str, secret: &FlowSecret) -> (HeaderMap, Bytes) {
+        let client_secret = self.settings.secret.expose_secret();
+        let mut form = Serializer::new(String::new());
+        form.append_pair("grant_type", "authorization_code")
+            .append_pair("code", code)
+            .append_pair("redirect_uri", &self.redirect_uri);
+        let mut headers = HeaderMap::new();
+        match self.preset.auth {
+            ClientAuth::Form => {
+                form.append_pair("client_id", self.client_id()).append_pair("client_secret", client_secret);
+            }
+            ClientAuth::Basic => {
+                let login = STANDARD.encode(format!("{}:{client_secret}", self.client_id()));
+                insert(&mut headers, header::AUTHORIZATION, &format!("Basic {login}"));
+            }
+        }
+        if self.preset.pkce {
+            form.append_pair("code_verifier", &secret.0);
+        }
+        insert(&mut headers, header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        (headers, Bytes::from(form.finish()))
+    }
+
+    fn client_id(&self) -> &str {
+        self.settings.client_ids.first().map(String::as_str).unwrap_or_default()
+    }
+
+    /// Whether the endpoints come from the discovery document of a configured issuer.
+    fn is_discovered(&self) -> bool {
+        !self.settings.url.is_empty() && DISCOVERED.contains(&self.preset.name)
+    }
+
+    fn address(&self, path: &str) -> String {
+        if path.starts_with('/') { format!("{}{path}", self.base) } else { path.to_owned() }
+    }
+
+    /// As [`Self::address`]; the API of a GitHub of one's own is below its base.
+    fn user_address(&self, path: &str) -> String {
+        match path.strip_prefix("https://api.github.com") {
+            Some(path) if !self.settings.url.is_empty() => format!("{}/api/v3{path}", self.base),
+            Some(_) | None => self.address(path),
+        }
+    }
+
+    /// The issuer of the provider's ID tokens.
+    fn issuer(&self) -> Option<Issuer> {
+        let (url, is_template) = match (self.preset.name, self.preset.source) {
+            ("azure", _) => (format!("{}/v2.0", self.base), true),
+            (_, UserSource::IdToken(path)) => (format!("{}{path}", self.base), false),
+            ("keycloak" | "kakao", _) => (self.base.clone(), false),
+            ("facebook", _) => (self.base.clone(), false),
+            _ => return None,
+        };
+        Some(Issuer { url, is_template })
+    }
+}
+
+/// The default scopes and further ones, which are separated by spaces or commas.
+fn all_scopes(defaults: &str, further: &str) -> String {
+    let mut scopes: Vec<&str> = defaults.split(' ').filter(|scope| !scope.is_empty()).collect();
+    let further = further.get(..further.len().min(MAX_PARAMETER_BYTES)).unwrap_or_default();
+    for scope in further.split([' ', ',']).filter(|scope| !scope.is_empty()) {
+        if !scopes.contains(&scope) {
+            scopes.push(scope);
+        }
+    }
+    scopes.join(" ")
+}
+
+/// Inserts a header, unless its value has characters that headers cannot have.
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+fn json(provider: &Provider, answer: &Answer) -> Result<Value, AuthError> {
+    serde_json::from_slice(&answer.body).map_err(|_error| unusable(provider, "a response is not JSON"))
+}
+
+fn unusable(provider: &Provider, reason: &str) -> AuthError {
+    AuthError::ProviderFailed { provider: provider.name().to_owned(), reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn providers(name: &'static str, settings: ProviderSettings) -> Providers {
+        let settings = ProviderSettings {
+            enabled: true,
+            client_ids: vec!["app".to_owned(), "ios".to_owned()],
+            ..settings
+        };
+        Providers::new(&[(name, settings)], "https://api.test/auth/v1")
+    }
+
+    async fn url(name: &'static str, scopes: Option<&str>, parameters: &[(&str, &str)]) -> Url {
+        let providers = providers(name, ProviderSettings::default());
+        let provider = providers.find(name).unwrap();
+        let secret = FlowSecret("secret".to_owned());
+        let url = providers.authorization_url(provider, "state", &secret, scopes, parameters).await.unwrap();
+        Url::parse(&url).unwrap()
+    }
+
+    fn query(url: &Url, name: &str) -> Option<String> {
+        url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+    }
+
+    #[tokio::test]
+    async fn authorization_request_has_the_parameters_of_oauth() {
+        let url = url("google", Some("calendar,email"), &[("prompt", "consent"), ("state", "forged")]).await;
+        assert!(url.as_str().starts_with("https://accounts.google.com/o/oauth2/v2/auth?"));
+        for (name, value) in [
+            ("client_id", "app"),
+            ("redirect_uri", "https://api.test/auth/v1/callback"),
+            ("response_type", "code"),
+            ("state", "state"),
+            ("scope", "openid email profile calendar"),
+            ("prompt", "consent"),
+            ("code_challenge_method", "S256"),
+        ] {
+            assert_eq!(query(&url, name).as_deref(), Some(value), "{name}");
+        }
+        assert_eq!(url.query_pairs().filter(|(name, _)| name == "state").count(), 1);
+        let nonce = query(&url, "nonce").unwrap();
+        assert_eq!(nonce, FlowSecret("secret".to_owned()).nonce());
+        assert_ne!(nonce, FlowSecret("secret".to_owned()).cookie());
+    }
+
+    #[tokio::test]
+    async fn apple_posts_its_callback() {
+        let url = url("apple", None, &[]).await;
+        assert_eq!(query(&url, "response_mode").as_deref(), Some("form_post"));
+        assert_eq!(query(&url, "code_challenge"), None);
+    }
+
+    #[test]
+    fn own_installations_replace_the_address() {
+        let settings = ProviderSettings { url: "https://git.test".to_owned(), ..ProviderSettings::default() };
+        let providers = providers("github", settings);
+        let provider = providers.find("github").unwrap();
+        assert_eq!(provider.address(provider.preset.token), "https://git.test/login/oauth/access_token");
+        assert_eq!(provider.user_address("https://api.github.com/user"), "https://git.test/api/v3/user");
+        assert!(providers.find("google").is_none());
+    }
+
+    #[test]
+    fn every_configured_provider_has_a_preset() {
+        let config = crate::config::AuthConfig::default();
+        for (name, _settings) in &config.external {
+            assert!(PRESETS.iter().any(|preset| preset.name == *name), "{name}");
+        }
+        assert_eq!(PRESETS.len(), config.external.len());
+    }
+}
