@@ -35,8 +35,11 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_BYTES: usize = 512 * 1024;
 /// Longest list of scopes or parameter that is passed on.
 const MAX_PARAMETER_BYTES: usize = 2048;
+/// Marks a request that was sent on to the public address.
+pub(crate) const SENT_ON: &str = "sb_public";
 /// Parameters of the authorization request that clients cannot set.
-const RESERVED: [&str; 16] = [
+const RESERVED: [&str; 17] = [
+    SENT_ON,
     "client_id",
     "client_secret",
     "redirect_uri",
@@ -71,6 +74,9 @@ pub(crate) struct Provider {
     base: String,
 }
 
+/// First character of the secret of a flow that is bound to a browser.
+const BOUND: &str = "b";
+
 /// The secret of a flow.
 #[derive(Clone)]
 pub(crate) struct FlowSecret(pub(crate) String);
@@ -83,8 +89,14 @@ pub(crate) struct ProviderTokens {
 }
 
 impl FlowSecret {
-    pub(crate) fn generate() -> Self {
-        Self(URL_SAFE_NO_PAD.encode(basalt_core::random::bytes::<32>()))
+    /// A new secret. Only the browser that gets the cookie of a bound one can finish the flow.
+    pub(crate) fn generate(is_bound: bool) -> Self {
+        let mark = if is_bound { BOUND } else { "u" };
+        Self(format!("{mark}{}", URL_SAFE_NO_PAD.encode(basalt_core::random::bytes::<32>())))
+    }
+
+    pub(crate) fn is_bound(&self) -> bool {
+        self.0.starts_with(BOUND)
     }
 
     fn challenge(&self) -> String {
@@ -310,6 +322,20 @@ impl Providers {
 impl Provider {
     pub(crate) fn name(&self) -> &'static str {
         self.preset.name
+    }
+
+    /// What is missing in the settings, if anything. Not checked at the start: projects enable providers whose secrets are set
+    /// only in production.
+    pub(crate) fn missing_setting(&self) -> Option<&'static str> {
+        if self.client_id().is_empty() {
+            Some("missing OAuth client ID")
+        } else if self.settings.secret.expose_secret().is_empty() {
+            Some("missing OAuth secret")
+        } else if self.base.is_empty() {
+            Some("missing OAuth URL")
+        } else {
+            None
+        }
     }
 
     pub(crate) fn is_email_optional(&self) -> bool {

@@ -145,12 +145,6 @@ impl Group {
             skip_nonce_check: r.get::<bool, bool>(skip_nonce_check),
             email_optional: r.get::<bool, bool>(email_optional),
         };
-        if settings.enabled && settings.client_ids.is_empty() {
-            r.fault(client_ids.key, "is required, because the provider is enabled");
-        }
-        if settings.enabled && self.name == "keycloak" && settings.url.is_empty() {
-            r.fault(url.key, "is required, because the provider is enabled: the realm's URL");
-        }
         for (setting, value) in [(redirect_uri, &settings.redirect_uri), (url, &settings.url)] {
             if !value.is_empty() && !is_http(value) {
                 r.fault(setting.key, "must be an http or https URL");

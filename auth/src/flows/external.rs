@@ -28,6 +28,8 @@ pub(crate) struct ExternalSignIn<'a> {
     pub(crate) parameters: &'a [(&'a str, &'a str)],
     pub(crate) challenge: Option<Challenge>,
     pub(crate) linking_user: Option<Uuid>,
+    /// Whether only this browser may finish the flow.
+    pub(crate) is_bound: bool,
 }
 
 /// Where to send the browser.
@@ -41,7 +43,7 @@ pub(crate) struct Departure {
 impl ExternalSignIn<'_> {
     /// Begins the flow.
     pub(crate) async fn begin(&self, auth: &Auth, origin: &Origin) -> Result<Departure, AuthError> {
-        let secret = FlowSecret::generate();
+        let secret = FlowSecret::generate(self.is_bound);
         let target = origin.links.target(&auth.redirects);
         let flow = NewExternalFlow {
             provider: self.provider.name(),

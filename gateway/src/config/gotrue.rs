@@ -76,11 +76,11 @@ const NAMES: &[(&str, Meaning)] = &[
     ("TRACING_", Ignored),
     // Prefixes of features that are not available yet.
     ("CUSTOM_OAUTH_", Later("sign-in through custom providers")),
-    ("EXTERNAL_", Later("sign-in through other providers")),
+    ("EXTERNAL_", Later("sign-in with this provider")),
     ("HOOK_", Later("hooks")),
     ("INDEX_WORKER_", Later("the index worker")),
     ("MAILER_EMAIL_VALIDATION_", Later("a service that validates addresses")),
-    ("MFA_", Later("second factors")),
+    ("MFA_", Later("this kind of second factor")),
     ("OAUTH_SERVER_", Later("the OAuth server")),
     ("PASSKEY_", Later("passkeys")),
     ("PASSWORD_HIBP_", Later("further settings of the leaked password check")),

@@ -67,7 +67,12 @@ pub(super) const AUTH: &[Row] = &[
         "Enable it in the `auth` settings, or sign in another way.",
     ),
     row("feature_disabled", "404", "This server does not offer the feature.", "Do not use it."),
-    row("flow_state_already_used", "400", "The provider's callback was used before.", "Start the sign-in again."),
+    row(
+        "flow_state_already_used",
+        "400",
+        "The provider's callback was used before.",
+        "Start the sign-in again.",
+    ),
     row("flow_state_expired", "422", "The PKCE flow took too long.", "Start the flow again."),
     row("flow_state_not_found", "404", "The code is unknown or was used before.", "Start the flow again."),
     row(
@@ -90,7 +95,12 @@ pub(super) const AUTH: &[Row] = &[
         "Address or password is wrong, or the grant type is unknown.",
         "Ask for the password again.",
     ),
-    row("invalid_nonce", "400", "The ID token has another nonce.", "Send the nonce whose hash the provider got."),
+    row(
+        "invalid_nonce",
+        "400",
+        "The ID token has another nonce.",
+        "Send the nonce whose hash the provider got.",
+    ),
     row("invalid_request", "400", "The request lacks a parameter or has an invalid one.", "Fix the request."),
     row(
         "manual_linking_disabled",

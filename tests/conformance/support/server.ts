@@ -16,24 +16,29 @@ export class Server {
   readonly project = join(import.meta.dirname, "../project");
   readonly port: number;
   readonly databasePort: number;
+  anonKey = "";
   serviceKey = "";
   #child: ChildProcess | undefined;
+  readonly #settings: Record<string, string>;
 
-  private constructor(folder: string, port: number, databasePort: number) {
+  private constructor(folder: string, port: number, databasePort: number, settings: Record<string, string>) {
+    this.#settings = settings;
     this.url = `http://127.0.0.1:${port}`;
     this.folder = folder;
     this.port = port;
     this.databasePort = databasePort;
   }
 
-  static async start(): Promise<Server> {
+  /** Starts a server; `settings` are environment variables. */
+  static async start(settings: Record<string, string> = {}): Promise<Server> {
     const folder = mkdtempSync(join(tmpdir(), "basalt-conformance-"));
-    const server = new Server(folder, await freePort(), await freePort());
+    const server = new Server(folder, await freePort(), await freePort(), settings);
     await server.startAgain();
     const keys = execFileSync(program, ["keys", ...server.#place()], { encoding: "utf8", env });
     for (const [token = "", payload = ""] of keys.matchAll(/eyJ[\w-]+\.([\w-]+)\.[\w-]+/g)) {
       const { role } = JSON.parse(Buffer.from(payload, "base64url").toString());
       if (role === "service_role") server.serviceKey = token;
+      if (role === "anon") server.anonKey = token;
     }
     return server;
   }
@@ -44,7 +49,10 @@ export class Server {
 
   async startAgain(): Promise<void> {
     const ports = ["--port", `${this.port}`, "--db-port", `${this.databasePort}`];
-    this.#child = spawn(program, ["serve", ...this.#place(), ...ports], { stdio: "ignore", env });
+    this.#child = spawn(program, ["serve", ...this.#place(), ...ports], {
+      stdio: "ignore",
+      env: { ...env, ...this.#settings },
+    });
     for (let tries = 0; tries < 1200; tries++) {
       const response = await fetch(`${this.url}/ready`).catch(() => undefined);
       if (response?.ok) return;
@@ -73,7 +81,8 @@ export class Server {
   }
 }
 
-function freePort(): Promise<number> {
+/** A port that was free a moment ago. */
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
     probe.once("error", reject);

@@ -521,3 +521,32 @@ async fn apple_posts_a_form_with_the_name() {
     let ada = user(&server, posted.header("location")).await;
     assert_eq!(ada["user_metadata"]["full_name"], "Ada Lovelace");
 }
+
+#[tokio::test]
+async fn incompletely_configured_provider_is_reported_at_its_use() {
+    let server = quick().config("auth.external_google_enabled", "true").start().await;
+    let response = client(&server, Method::GET, "/authorize?provider=google").send().await;
+    assert_error(&response, 400, "validation_failed", "Unsupported provider: missing OAuth client ID");
+}
+
+#[tokio::test]
+async fn browser_begins_at_the_public_address() {
+    let issuer = Issuer::start().await;
+    let server = issuer.server().start().await;
+    let begin = async |host: &str, query: &str| {
+        let path = format!("/auth/v1/authorize?provider=google{query}");
+        server.get(&path).header("host", host).send().await.expect(302)
+    };
+    let begun = begin("api.example.org", "&scopes=a+b").await;
+    let there = server.url("/auth/v1/authorize?provider=google&scopes=a+b&sb_public=1");
+    assert_eq!((begun.header("location"), begun.header("set-cookie")), (&*there, ""));
+    // A proxy may hide the name that the browser used.
+    let begun = begin("api.example.org", "&sb_public=1").await;
+    assert!(begun.header("location").starts_with(&issuer.stub.url()), "{}", begun.header("location"));
+    let cookie = begun.header("set-cookie");
+    assert!(cookie.ends_with("; Path=/; Max-Age=300; HttpOnly; SameSite=Lax"), "{cookie}");
+    // Another name of this machine: its cookies would not come back.
+    let begun = begin("localhost:8000", "").await;
+    let trip = Trip { url: Url::parse(begun.header("location")).unwrap(), cookie: String::new() };
+    assert!(trip.finish(&server).await.contains("access_token="));
+}

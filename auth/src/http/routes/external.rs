@@ -1,7 +1,9 @@
 //! `/authorize` and `/callback` (auth.md §3.16): the browser's way to an external provider and back.
 //!
 //! A cookie binds the flow to the browser that began it, so that nobody can sign a stranger's browser in to an account of their
-//! own. Linking has none: its flow may begin in a cross-origin request, whose cookies browsers drop.
+//! own. It belongs to the host of the public URL, where the provider sends the browser back to; a browser that begins elsewhere
+//! is sent there first. Not bound are flows that link an identity, because they may begin in a cross-origin request, whose
+//! cookies browsers drop, and those of a development server that is called by another name of this machine.
 
 use std::sync::Arc;
 
@@ -11,7 +13,8 @@ use axum::response::{IntoResponse, Response};
 use basalt_core::random;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::Value;
-use url::{Url, form_urlencoded};
+use url::Url;
+use url::form_urlencoded::{self, Serializer};
 use uuid::Uuid;
 
 use crate::codes::challenge::Challenge;
@@ -22,7 +25,7 @@ use crate::http::location::Location;
 use crate::http::request::{RequestContext, read_bytes};
 use crate::http::routes::settings::is_provider;
 use crate::http::wire::TokenBody;
-use crate::providers::{FlowSecret, Provider};
+use crate::providers::{FlowSecret, Provider, SENT_ON};
 use crate::state::Auth;
 use crate::users::Object;
 
@@ -34,12 +37,59 @@ pub(crate) async fn authorize(
     State(auth): State<Arc<Auth>>,
     request: RequestContext,
 ) -> Result<Response, AuthError> {
-    let (url, secret) = begin(&auth, &request, None).await?;
+    let is_bound = match host(&auth, &request) {
+        Host::Public => true,
+        Host::OtherLoopback => false,
+        Host::Other if request.query(SENT_ON).is_some() => true,
+        Host::Other => {
+            let query = Serializer::new(String::new())
+                .extend_pairs(request.sorted_query())
+                .append_pair(SENT_ON, "1")
+                .finish();
+            return Ok(redirect(
+                StatusCode::FOUND,
+                &format!("{}/authorize?{query}", auth.config.external_url),
+            ));
+        }
+    };
+    let (url, secret) = begin(&auth, &request, None, is_bound).await?;
     let mut response = redirect(StatusCode::FOUND, &url);
-    if let Ok(cookie) = HeaderValue::from_str(&cookie(&auth, &secret)) {
+    if is_bound && let Ok(cookie) = HeaderValue::from_str(&cookie(&auth, &secret)) {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
     Ok(response)
+}
+
+/// How a browser has called the server.
+enum Host {
+    /// By the public URL.
+    Public,
+    /// By another name of this machine, as the public URL is one.
+    OtherLoopback,
+    Other,
+}
+
+fn host(auth: &Auth, request: &RequestContext) -> Host {
+    let called = request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let called = called.and_then(|host| Url::parse(&format!("http://{host}")).ok());
+    let public = Url::parse(&auth.config.external_url).ok();
+    let (Some(called), Some(public)) = (called, public) else { return Host::Public };
+    if called.host() == public.host() {
+        Host::Public
+    } else if is_loopback(&called) && is_loopback(&public) {
+        Host::OtherLoopback
+    } else {
+        Host::Other
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
 }
 
 /// Begins a flow; returns the provider's URL and the flow's secret.
@@ -47,6 +97,7 @@ pub(crate) async fn begin(
     auth: &Auth,
     request: &RequestContext,
     linking_user: Option<Uuid>,
+    is_bound: bool,
 ) -> Result<(String, FlowSecret), AuthError> {
     let provider = enabled_provider(auth, request.query("provider").unwrap_or_default())?;
     let challenge = Challenge::read(
@@ -61,6 +112,7 @@ pub(crate) async fn begin(
         parameters: &parameters,
         challenge,
         linking_user,
+        is_bound,
     };
     let departure = sign_in.begin(auth, &request.origin).await?;
     Ok((departure.url, departure.secret))
@@ -69,16 +121,17 @@ pub(crate) async fn begin(
 /// An enabled provider.
 ///
 /// # Errors
-/// It is disabled or unknown.
+/// It is disabled, incompletely configured or unknown.
 fn enabled_provider<'a>(auth: &'a Auth, name: &str) -> Result<&'a Provider, AuthError> {
-    auth.providers.find(name).ok_or_else(|| {
-        let reason = if is_provider(name) {
-            "provider is not enabled".to_owned()
-        } else {
-            format!("Provider {name} could not be found")
-        };
-        AuthError::Validation(format!("Unsupported provider: {reason}").into())
-    })
+    let reason = match auth.providers.find(name) {
+        Some(provider) => match provider.missing_setting() {
+            None => return Ok(provider),
+            Some(reason) => reason.to_owned(),
+        },
+        None if is_provider(name) => "provider is not enabled".to_owned(),
+        None => format!("Provider {name} could not be found"),
+    };
+    Err(AuthError::Validation(format!("Unsupported provider: {reason}").into()))
 }
 
 /// The provider's way back. Apple posts a form.
@@ -133,7 +186,7 @@ async fn flow(auth: &Auth, request: &RequestContext, state: Option<&str>) -> Res
     let state = Uuid::try_parse(state)
         .map_err(|_error| AuthError::BadOAuthState("OAuth state parameter is invalid"))?;
     let flow = external::take(auth, &request.origin, state).await?;
-    if flow.linking_user.is_none() && !has_cookie(&request.headers, &flow.secret) {
+    if flow.secret.is_bound() && !has_cookie(&request.headers, &flow.secret) {
         return Err(AuthError::BadOAuthState("OAuth state belongs to another browser"));
     }
     Ok(flow)

@@ -30,7 +30,7 @@ pub(crate) async fn authorize(
     let caller = bearer.caller(&auth, &tx).await;
     let caller = database::finish(tx, caller).await?;
     check_linking(&auth)?;
-    let (url, _secret) = external::begin(&auth, &request, Some(caller.account.user.id)).await?;
+    let (url, _secret) = external::begin(&auth, &request, Some(caller.account.user.id), false).await?;
     if request.query("skip_http_redirect") == Some("true") {
         return Ok(Json(json!({ "url": url })).into_response());
     }

@@ -106,8 +106,8 @@ fn smtp_url_is_built_from_its_parts() {
 #[test]
 fn unsupported_settings_warn_by_name() {
     let warnings = gotrue(&[
-        ("GOTRUE_EXTERNAL_GOOGLE_ENABLED", "true"),
-        ("GOTRUE_EXTERNAL_GITHUB_ENABLED", "false"),
+        ("GOTRUE_EXTERNAL_SNAPCHAT_ENABLED", "true"),
+        ("GOTRUE_EXTERNAL_TWITTER_ENABLED", "false"),
         ("GOTRUE_SAML_ENABLED", "true"),
         ("GOTRUE_SITE_URI", "http://localhost:3000"),
         ("GOTRUE_OPERATOR_TOKEN", "unused"),
@@ -115,8 +115,8 @@ fn unsupported_settings_warn_by_name() {
     ])
     .warnings;
     let has = |text: &str| warnings.iter().filter(|warning| warning.contains(text)).count();
-    assert_eq!(has("GOTRUE_EXTERNAL_GOOGLE_ENABLED: not available yet (sign-in through other providers)"), 1);
-    assert_eq!(has("GOTRUE_EXTERNAL_GITHUB_ENABLED"), 0, "a disabled feature does not warn");
+    assert_eq!(has("GOTRUE_EXTERNAL_SNAPCHAT_ENABLED: not available yet (sign-in with this provider)"), 1);
+    assert_eq!(has("GOTRUE_EXTERNAL_TWITTER_ENABLED"), 0, "a disabled feature does not warn");
     assert_eq!(has("GOTRUE_SAML_ENABLED: not available yet (single sign-on)"), 1);
     assert_eq!(has("GOTRUE_SITE_URI: GoTrue has no such setting; ignored; did you mean GOTRUE_SITE_URL?"), 1);
     assert_eq!(has("GOTRUE_OPERATOR_TOKEN"), 0);
