@@ -98,6 +98,8 @@ pub struct Host {
     pub is_page: IsPage,
     /// `auth.site_url` without a trailing slash: the address of the app.
     pub site_url: String,
+    /// `mail.sender_name`.
+    pub sender_name: Option<String>,
     /// Whether the server runs in development mode.
     pub is_development: bool,
     /// Tracks every spawned task.

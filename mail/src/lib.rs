@@ -8,5 +8,5 @@ pub mod resend;
 pub mod smtp;
 pub mod worker;
 
-pub use outbox::{CHANNEL, Content, Destination, Message, Outbox};
+pub use outbox::{Author, CHANNEL, Content, Destination, Message, Outbox};
 pub use queue::table_of;

@@ -39,6 +39,17 @@ pub struct Message {
     pub text: String,
     /// The provider sends one mail per key and day.
     pub idempotency_key: Option<String>,
+    /// The person that the mail is from.
+    pub author: Option<Author>,
+}
+
+/// The person on whose behalf a mail is sent. The sender's address stays ours.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Author {
+    /// Replaces the sender's name.
+    pub sender_name: String,
+    /// Where replies go: a bare address.
+    pub reply_to: String,
 }
 
 /// Where mail goes.
@@ -71,6 +82,9 @@ pub struct Content {
     /// See [`Message::idempotency_key`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
+    /// See [`Message::author`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<Author>,
 }
 
 impl fmt::Debug for Content {
@@ -191,6 +205,7 @@ values ($1, $2, $3, $4, 'mailbox')";
             html: message.html.clone(),
             text: message.text.clone(),
             idempotency_key: message.idempotency_key.clone(),
+            author: message.author.clone(),
         };
         let json = serde_json::to_vec(&content).unwrap_or_default();
         self.sealer.seal(&context(message.kind, &message.to), &json)
@@ -228,6 +243,7 @@ mod tests {
             html: "<p>123456</p>".to_owned(),
             text: "123456".to_owned(),
             idempotency_key: None,
+            author: None,
         };
         let sealed = outbox.seal(&message);
         let content = outbox.open("recovery", "ada@example.org", &sealed).unwrap();

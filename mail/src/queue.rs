@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use basalt_pg::jobs::{Completion, Metrics, Queue, Retention, Table};
 use basalt_pg::pool::ServicePool;
+use basalt_pg::session::SessionError;
+use tokio::time::Instant;
 
+use crate::outbox::in_transaction;
 use crate::{CHANNEL, Outbox};
 
 const TABLE: Table = Table {
@@ -60,6 +63,21 @@ pub(crate) fn part_of_queue(pool: ServicePool, outbox: &Outbox, table: &'static 
 #[must_use]
 pub fn queue(pool: ServicePool, outbox: &Outbox) -> Queue {
     Queue::new(pool, &ALL, Some(outbox.sealed_by()))
+}
+
+/// Delivers all waiting mails of `outbox` to the development mailbox, for a server that can no longer send them. Returns their number.
+///
+/// # Errors
+/// The database fails.
+pub async fn deliver_to_mailbox(
+    pool: &ServicePool,
+    outbox: &Outbox,
+    deadline: Instant,
+) -> Result<u64, SessionError> {
+    const DELIVER: &str = "\
+update basalt.mail_outbox set state = 'mailbox', last_error = null
+where state = 'queued' and sealed is not null and sealed_by = $1";
+    in_transaction(pool, deadline, async |tx| tx.execute(DELIVER, &[&outbox.sealed_by()]).await).await
 }
 
 /// Deletes sent, dead and mailbox rows after `keep`.

@@ -1,4 +1,4 @@
-//! Sends a mail through Resend's API (functions.md 3.21) and classifies its errors as transient or permanent.
+//! Sends a mail through Resend's API (functions.md 3.21), checks accounts, and classifies errors as transient or permanent.
 
 use std::time::Duration;
 
@@ -42,6 +42,7 @@ pub type FindAccount =
 pub struct Resend {
     client: HttpClient,
     emails: Url,
+    domains: Url,
     /// `mail.from`.
     from: String,
 }
@@ -49,6 +50,30 @@ pub struct Resend {
 #[derive(Deserialize)]
 struct Sent {
     id: String,
+}
+
+#[derive(Deserialize)]
+struct Domains {
+    data: Vec<Domain>,
+    #[serde(default)]
+    has_more: bool,
+}
+
+#[derive(Deserialize)]
+struct Domain {
+    name: String,
+    status: String,
+}
+
+/// Why an account cannot send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccountFault {
+    /// Resend rejects the key; with its message.
+    Key(String),
+    /// The sender's domain is not verified.
+    Domain(String),
+    /// Resend gave no verdict.
+    Unknown(String),
 }
 
 #[derive(Deserialize, Default)]
@@ -69,9 +94,33 @@ impl Resend {
             Some(base) => (base.as_str(), Reach::Anywhere),
             None => ("https://api.resend.com", Reach::Public),
         };
-        let emails = format!("{}/emails", base.trim_end_matches('/'));
-        let emails = emails.parse().map_err(|error| format!("{emails} is not a URL: {error}"))?;
-        Ok(Self { client: HttpClient::new(reach), emails, from: from.to_owned() })
+        let endpoint = |name: &str| {
+            let url = format!("{}/{name}", base.trim_end_matches('/'));
+            url.parse().map_err(|error| format!("{url} is not a URL: {error}"))
+        };
+        let (emails, domains) = (endpoint("emails")?, endpoint("domains")?);
+        Ok(Self { client: HttpClient::new(reach), emails, domains, from: from.to_owned() })
+    }
+
+    /// Checks key and sender without sending a mail: Resend lists the account's domains. A key that may only send is accepted as it is.
+    ///
+    /// # Errors
+    /// The account cannot send, or Resend cannot be asked.
+    pub async fn check(&self, account: &ResendAccount) -> Result<(), AccountFault> {
+        let authorization = bearer(account).map_err(|failure| AccountFault::Key(failure.detail))?;
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, authorization);
+        let request = Request {
+            method: Method::GET,
+            url: &self.domains,
+            headers,
+            body: String::new().into(),
+            limit: RESPONSE_BYTES,
+        };
+        match self.client.send(request, Instant::now() + LIMIT).await {
+            Ok(answer) => verdict(&answer, &account.from_email),
+            Err(error) => Err(AccountFault::Unknown(format!("cannot reach Resend: {error}"))),
+        }
     }
 
     /// Sends a mail and returns Resend's id for it.
@@ -84,8 +133,9 @@ impl Resend {
         idempotency_key: &str,
     ) -> Result<String, Failure> {
         let address = if account.from_email.is_empty() { &self.from } else { &account.from_email };
-        let from = sender(address, &account.from_name).map_err(Failure::permanent)?;
-        let body = json!({
+        let name = content.author.as_ref().map_or(&account.from_name, |author| &author.sender_name);
+        let from = sender(address, name).map_err(Failure::permanent)?;
+        let mut body = json!({
             "from": from.to_string(),
             "to": [to],
             "subject": content.subject,
@@ -93,14 +143,11 @@ impl Resend {
             "text": content.text,
             "tags": [{"name": "kind", "value": kind}],
         });
+        if let (Some(author), Some(body)) = (&content.author, body.as_object_mut()) {
+            body.insert("reply_to".to_owned(), author.reply_to.clone().into());
+        }
         let mut headers = HeaderMap::new();
-        let secret = |text: String| {
-            let value = HeaderValue::try_from(text);
-            value.map_err(|_invalid| Failure::permanent("the Resend API key contains invalid characters"))
-        };
-        let mut bearer = secret(format!("Bearer {}", account.api_key.expose_secret()))?;
-        bearer.set_sensitive(true);
-        headers.insert(AUTHORIZATION, bearer);
+        headers.insert(AUTHORIZATION, bearer(account)?);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Ok(key) = HeaderValue::try_from(idempotency_key) {
             headers.insert(IDEMPOTENCY_KEY, key);
@@ -123,6 +170,40 @@ impl Resend {
             }
             Err(error) => Err(Failure::transient(format!("cannot reach Resend: {error}"))),
         }
+    }
+}
+
+fn bearer(account: &ResendAccount) -> Result<HeaderValue, Failure> {
+    let value = HeaderValue::try_from(format!("Bearer {}", account.api_key.expose_secret()));
+    let mut value =
+        value.map_err(|_invalid| Failure::permanent("the Resend API key contains invalid characters"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// What the list of domains says about an account.
+fn verdict(answer: &Answer, from_email: &str) -> Result<(), AccountFault> {
+    /// Resend's own domain, from which a new account may send to itself.
+    const TRIAL_DOMAIN: &str = "resend.dev";
+    if !answer.status.is_success() {
+        let ErrorBody { name, .. } = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let failure = failure(answer);
+        return match (answer.status.as_u16(), name.as_str()) {
+            (_, "restricted_api_key") => Ok(()),
+            (429, _) => Err(AccountFault::Unknown(failure.reason)),
+            (status, _) if status >= 500 => Err(AccountFault::Unknown(failure.reason)),
+            _ => Err(AccountFault::Key(failure.detail)),
+        };
+    }
+    let Ok(Domains { data, has_more }) = serde_json::from_slice(&answer.body) else {
+        return Err(AccountFault::Unknown("Resend returned an unexpected response".to_owned()));
+    };
+    let wanted = from_email.rsplit('@').next().unwrap_or_default().to_ascii_lowercase();
+    let is_verified = |domain: &Domain| domain.status == "verified" && domain.name.eq_ignore_ascii_case(&wanted);
+    if wanted == TRIAL_DOMAIN || has_more || data.iter().any(is_verified) {
+        Ok(())
+    } else {
+        Err(AccountFault::Domain(wanted))
     }
 }
 
@@ -185,6 +266,34 @@ mod tests {
         ] {
             assert!(!transient(status, name), "{status} {name}");
         }
+    }
+
+    #[test]
+    fn account_is_judged_by_its_domains() {
+        let answer = |status: u16, body: &str| Answer {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers: HeaderMap::new(),
+            body: body.to_owned().into(),
+        };
+        let listed = answer(200, r#"{"object":"list","data":[{"name":"Example.org","status":"verified"},{"name":"new.org","status":"pending"}]}"#);
+        assert_eq!(verdict(&listed, "plans@example.org"), Ok(()));
+        assert_eq!(verdict(&listed, "onboarding@resend.dev"), Ok(()));
+        for domain in ["new.org", "mail.example.org"] {
+            assert_eq!(verdict(&listed, &format!("a@{domain}")), Err(AccountFault::Domain(domain.to_owned())));
+        }
+        assert_eq!(verdict(&answer(200, r#"{"data":[],"has_more":true}"#), "a@example.org"), Ok(()));
+        let error = |status, name: &str| {
+            let body = format!(r#"{{"statusCode":{status},"name":"{name}","message":"API key is invalid"}}"#);
+            verdict(&answer(status, &body), "a@example.org")
+        };
+        assert_eq!(error(401, "restricted_api_key"), Ok(()));
+        for (status, name) in [(401, "validation_error"), (403, "invalid_api_key"), (400, "validation_error")] {
+            assert_eq!(error(status, name), Err(AccountFault::Key("API key is invalid".to_owned())));
+        }
+        for (status, name) in [(429, "rate_limit_exceeded"), (500, "application_error"), (503, "x")] {
+            assert!(matches!(error(status, name), Err(AccountFault::Unknown(_))), "{status}");
+        }
+        assert!(matches!(verdict(&answer(200, "<html>"), "a@b.org"), Err(AccountFault::Unknown(_))));
     }
 
     #[test]

@@ -202,8 +202,14 @@ impl Smtp {
         let Outgoing { kind, to, content, .. } = mail;
         let to: Address =
             to.parse().map_err(|_invalid| Failure::permanent("the recipient is not an e-mail address"))?;
-        let mut message = Message::builder()
-            .from(self.sender.clone())
+        let mut from = self.sender.clone();
+        let mut builder = Message::builder();
+        if let Some(author) = content.author {
+            from.name = Some(author.sender_name);
+            builder = builder.reply_to(sender(&author.reply_to, "").map_err(Failure::permanent)?);
+        }
+        let mut message = builder
+            .from(from)
             .to(Mailbox::new(None, to))
             .subject(content.subject)
             .message_id(Some(message_id.to_owned()))

@@ -6,9 +6,10 @@ use std::time::Duration;
 use basalt_core::convert::saturating;
 use basalt_pg::jobs::{self, Done, Failure, Handler, Job, Policy, Table};
 use basalt_pg::pool::ServicePool;
+use secrecy::SecretString;
 use tokio_util::task::TaskTracker;
 
-use crate::resend::{FindAccount, Resend, ResendAccount};
+use crate::resend::{AccountFault, FindAccount, Resend, ResendAccount};
 use crate::smtp::{Outgoing, Smtp, SmtpConfig};
 use crate::{Content, Outbox, queue};
 
@@ -97,6 +98,26 @@ impl Sender {
     /// The account cannot be read; the message says why.
     pub async fn reaches(&self) -> Result<bool, String> {
         Ok(self.smtp.is_some() || self.account().await?.is_some())
+    }
+
+    /// Checks an account before it is saved. If `key` is `None`, the stored one is used.
+    ///
+    /// # Errors
+    /// The account cannot send, or Resend cannot be asked.
+    pub async fn check_account(&self, key: Option<SecretString>, from_email: &str) -> Result<(), AccountFault> {
+        let unknown = |message: &str| AccountFault::Unknown(message.to_owned());
+        let Some(Provider { resend, .. }) = &self.provider else {
+            return Err(unknown("this server does not send through Resend"));
+        };
+        let api_key = match key {
+            Some(key) => key,
+            None => {
+                let stored = self.account().await.map_err(|error| unknown(&error))?;
+                stored.ok_or_else(|| AccountFault::Key("no key is saved".to_owned()))?.1.api_key
+            }
+        };
+        let account = ResendAccount { api_key, from_email: from_email.to_owned(), from_name: String::new() };
+        resend.check(&account).await
     }
 
     /// Sends a mail immediately, without the outbox, and returns the provider's or our own id for it.

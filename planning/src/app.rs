@@ -36,6 +36,14 @@ pub(crate) struct App {
     pub(crate) confirms_without_mail: bool,
     pub(crate) is_page: IsPage,
     pub(crate) site_url: String,
+    /// `mail.sender_name`, else the site's host.
+    pub(crate) name: String,
+}
+
+/// The host of a URL; the URL itself if it has none.
+fn host_of(url: &str) -> String {
+    let parsed = Url::parse(url).ok();
+    parsed.as_ref().and_then(Url::host_str).unwrap_or(url).to_owned()
 }
 
 impl App {
@@ -53,6 +61,7 @@ impl App {
             confirms_without_mail,
             is_page,
             site_url,
+            sender_name,
             is_development,
             tracker,
             shutdown,
@@ -76,6 +85,7 @@ impl App {
             rates: Rates::default(),
             confirms_without_mail,
             is_page,
+            name: sender_name.filter(|name| !name.is_empty()).unwrap_or_else(|| host_of(&site_url)),
             site_url,
         }
     }

@@ -4,6 +4,7 @@
 mod caller;
 mod checkout;
 mod invite_member;
+mod mail_settings;
 mod portal;
 mod stripe_webhook;
 mod subscription;
@@ -51,6 +52,8 @@ pub(crate) fn all(app: &Arc<App>) -> Vec<(&'static str, Handler)> {
         ("stripe-webhook", handler(app, stripe_webhook::stripe_webhook)),
         ("invite-member", handler(app, invite_member::invite_member)),
         ("test-email", handler(app, test_email::test_email)),
+        ("test-mail-key", handler(app, mail_settings::test_mail_key)),
+        ("retry-mails", handler(app, mail_settings::retry_mails)),
     ]
 }
 

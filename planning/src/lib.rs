@@ -50,6 +50,7 @@ pub const MIGRATIONS: &[SystemMigration] = &[
         "proven_addresses",
         include_str!("../migrations/0005_proven_addresses.sql"),
     ),
+    SystemMigration::new("planning", 1, "mail_states", include_str!("../migrations/0001_mail_states.sql")),
 ];
 
 /// The app's server half, which the gateway registers.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use basalt_core::random;
-use basalt_mail::resend::ResendAccount;
+use basalt_mail::queue::{deliver_to_mailbox, queue};
+use basalt_mail::resend::{AccountFault, ResendAccount};
 use basalt_mail::worker::{ProviderMails, Sender};
 use basalt_mail::{Content, Destination, Message, Outbox, table_of};
-use basalt_pg::jobs::{Failure, Outcome, Table, Worker};
+use basalt_pg::jobs::{Failure, Outcome, RetrySelection, Table, Worker};
 use basalt_pg::pool::ServicePool;
 use basalt_pg::session::SessionError;
 use futures_util::FutureExt as _;
@@ -27,8 +28,18 @@ static TABLE: Table = table_of("state = 'queued' and kind in ('plan_invitation',
 
 /// How long a request waits for the provider before it leaves the mail to the outbox.
 const DELIVERY_WAIT: Duration = Duration::from_secs(3);
+/// Waiting mails that one retry makes due.
+const RETRIES: i64 = 1000;
 /// Time limit of a mail that bypasses the outbox.
 const IMMEDIATE_LIMIT: Duration = Duration::from_secs(10);
+
+/// A mail in the outbox.
+pub(crate) struct Enqueued<'a> {
+    /// Its row.
+    pub(crate) id: i64,
+    /// `None`: the row is the delivered mail.
+    worker: Option<&'a Arc<Worker<Sender>>>,
+}
 
 /// The state of an enqueued mail.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,14 +70,11 @@ pub(crate) struct Mailer {
     pub(crate) system: ServicePool,
 }
 
-impl Mailer {
-    /// Queues a mail and waits briefly for the result.
-    pub(crate) async fn enqueue(&self, message: &Message) -> Result<Delivery, MailError> {
-        let (outbox, worker) = self.route().await?;
-        let deadline = Instant::now() + STATEMENT_LIMIT;
-        let id = outbox.enqueue_alone(&self.system, message, deadline).await.map_err(MailError::Database)?;
-        let id = id.ok_or(MailError::NotConfigured)?.to_string();
-        let Some(worker) = worker else { return Ok(Delivery::Accepted(id)) };
+impl Enqueued<'_> {
+    /// Sends the mail and waits briefly for the result.
+    pub(crate) async fn delivery(&self) -> Result<Delivery, MailError> {
+        let id = self.id.to_string();
+        let Some(worker) = self.worker else { return Ok(Delivery::Accepted(id)) };
         match timeout(DELIVERY_WAIT, worker.run_now(&id)).await {
             Ok(Ok(Some(Outcome::Done(done)))) => {
                 Ok(Delivery::Accepted(done.outcome.filter(|taken| !taken.is_empty()).unwrap_or(id)))
@@ -74,6 +82,16 @@ impl Mailer {
             Ok(Ok(Some(Outcome::Dead(failure)))) => Err(MailError::Refused(failure)),
             Ok(Ok(Some(Outcome::Retry(..)) | None) | Err(_)) | Err(_) => Ok(Delivery::Queued),
         }
+    }
+}
+
+impl Mailer {
+    /// Queues a mail.
+    pub(crate) async fn enqueue(&self, message: &Message) -> Result<Enqueued<'_>, MailError> {
+        let (outbox, worker) = self.route().await?;
+        let deadline = Instant::now() + STATEMENT_LIMIT;
+        let id = outbox.enqueue_alone(&self.system, message, deadline).await.map_err(MailError::Database)?;
+        Ok(Enqueued { id: id.ok_or(MailError::NotConfigured)?, worker })
     }
 
     /// Sends a mail without the outbox and returns its id.
@@ -85,12 +103,55 @@ impl Mailer {
                 outbox.enqueue_alone(&self.system, &message, deadline).await.map_err(MailError::Database)?;
             return id.map(|id| id.to_string()).ok_or(MailError::NotConfigured);
         };
-        let Message { kind, to, subject, html, text, idempotency_key } = message;
+        let Message { kind, to, subject, html, text, idempotency_key, author } = message;
         let id = random::uuid().to_string();
-        let content = Content { subject, html, text, idempotency_key };
+        let content = Content { subject, html, text, idempotency_key, author };
         let sent = timeout(IMMEDIATE_LIMIT, worker.handler().send_now(&id, &to, kind, content)).await;
         let sent = sent.unwrap_or_else(|_elapsed| Err(Failure::transient("no response within 10 s")));
         sent.map_err(MailError::Refused)
+    }
+
+    /// Checks a Resend account before it is saved; `None` uses the stored key.
+    pub(crate) async fn check_account(
+        &self,
+        key: Option<SecretString>,
+        from_email: &str,
+    ) -> Result<(), AccountFault> {
+        match &self.worker {
+            Some(worker) => worker.handler().check_account(key, from_email).await,
+            None => Err(AccountFault::Unknown("this server does not send mail".to_owned())),
+        }
+    }
+
+    /// Makes waiting mails due now, and abandoned ones too if `with_abandoned`. Without account and mail server they are delivered to the
+    /// development mailbox. Returns their number.
+    pub(crate) async fn retry(&self, with_abandoned: bool) -> Result<usize, MailError> {
+        let route = self.route().await;
+        let queue = queue(self.system.clone(), &self.outbox);
+        let database = MailError::Database;
+        let mut retried = 0;
+        if with_abandoned {
+            retried += queue.retry(RetrySelection::Dead).await.map_err(database)?.map_or(0, |keys| keys.len());
+        }
+        // Mails that have not failed yet are due, or being sent.
+        let waiting = queue.list(&["queued"], RETRIES).await.map_err(database)?;
+        let has_failed = waiting.jobs.into_iter().filter(|job| job.last_error.is_some());
+        let mut keys: Vec<String> = has_failed.map(|job| job.key).collect();
+        while !keys.is_empty() {
+            match queue.retry(RetrySelection::Keys(&keys)).await.map_err(database)? {
+                Ok(revived) => {
+                    retried += revived.len();
+                    break;
+                }
+                // Sent meanwhile.
+                Err(missing) => keys.retain(|key| !missing.contains(key)),
+            }
+        }
+        if let Ok((outbox, None)) = route {
+            let deadline = Instant::now() + STATEMENT_LIMIT;
+            deliver_to_mailbox(&self.system, &outbox, deadline).await.map_err(database)?;
+        }
+        Ok(retried)
     }
 
     /// Whether mail is sent to recipients, rather than stored in the development mailbox.

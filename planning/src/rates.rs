@@ -30,6 +30,7 @@ pub(crate) struct Rates {
     /// Keyed by the recipient, across plans and senders.
     pub(crate) invite_by_recipient: Rate,
     pub(crate) test_email: Rate,
+    pub(crate) mail_settings: Rate,
     pub(crate) webhook_secret: Rate,
     pub(crate) replay: Rate,
 }
@@ -44,6 +45,7 @@ impl Default for Rates {
             invite_by_plan: Rate::new("invite_by_plan", 50, DAY),
             invite_by_recipient: Rate::new("invite_by_recipient", 3, DAY),
             test_email: Rate::new("test_email", 10, HOUR),
+            mail_settings: Rate::new("mail_settings", 60, HOUR),
             webhook_secret: Rate::new("webhook_secret", 10, HOUR),
             replay: Rate::new("replay", 60, HOUR),
         }

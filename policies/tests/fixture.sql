@@ -77,3 +77,9 @@ insert into storage.objects (bucket_id, name) values
   ('org_logos', '7e571000-0000-4000-8000-000000000001/logo.png'),
   ('org_logos', '7e571000-0000-4000-8000-000000000002/logo.png'),
   ('public', 'logos/test.png');
+
+-- The mails of the open invitations, which were refused. The stranger's has the token 7e573000-…-9 in its link.
+insert into app_private.invitation_mails (member_id, token_hash, created_at, refusal) values
+  ('7e572000-0000-4000-8000-000000000003', sha256('7e573000-0000-4000-8000-000000000009'), now() - interval '1 hour', 'refused'),
+  ('7e572000-0000-4000-8000-000000000004', sha256('third'), now() - interval '1 hour', 'refused'),
+  ('7e572000-0000-4000-8000-000000000005', sha256('guest'), now() - interval '1 hour', 'refused');

@@ -140,6 +140,7 @@ impl Mailer {
             html,
             text,
             idempotency_key: None,
+            author: None,
         };
         Ok(self.outbox.enqueue(tx, &message).await?)
     }

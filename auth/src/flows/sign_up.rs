@@ -127,12 +127,14 @@ impl SignUp {
         let hash = auth.hasher.hash(&self.password).await?;
         let padding = auth.response_times.start();
         let tx = auth.begin(origin).await?;
-        let account = self.create_unconfirmed(auth, origin, &tx, hash, &mut emails).await;
-        let account = database::finish(tx, account).await;
+        let signed_up = self.create_unconfirmed(auth, origin, &tx, hash, &mut emails).await;
+        let signed_up = database::finish(tx, signed_up).await;
         padding.wait().await;
-        let account = account?;
-        emails.sent();
-        Ok(SignedUp::Unconfirmed(Box::new(account)))
+        let signed_up = signed_up?;
+        if matches!(signed_up, SignedUp::Unconfirmed(_)) {
+            emails.sent();
+        }
+        Ok(signed_up)
     }
 
     fn emails<'a>(&self, auth: &'a Auth, origin: &Origin) -> Result<CodeEmails<'a>, AuthError> {
@@ -159,12 +161,20 @@ impl SignUp {
         tx: &Tx,
         hash: String,
         emails: &mut CodeEmails<'_>,
-    ) -> Result<Account, AuthError> {
+    ) -> Result<SignedUp, AuthError> {
         let now = emails.now;
         let user = self.insert(auth, origin, tx, hash, now).await?;
+        if self.contact.is_confirmed(&user) {
+            // By a trigger of the project, which knows that the address is proven (decision 0140).
+            self.record(auth, origin, tx, &user, Action::UserSignedUp, now).await?;
+            let state = PasswordState::default();
+            let granted = self.confirm_and_begin(auth, origin, tx, &user, state, now).await?;
+            return Ok(SignedUp::SignedIn(Box::new(granted)));
+        }
         self.record(auth, origin, tx, &user, Action::UserConfirmationRequested, now).await?;
         emails.confirmation(tx, &user).await.map_err(AuthError::signing_up)?;
-        users::account(tx, user.id).await?.ok_or_else(row_missing)
+        let account = users::account(tx, user.id).await?.ok_or_else(row_missing)?;
+        Ok(SignedUp::Unconfirmed(Box::new(account)))
     }
 
     async fn insert(

@@ -372,6 +372,7 @@ fn start_functions(context: &Context<'_>, mail_worker: Option<Arc<Worker<MailSen
             confirms_without_mail: config.auth.mailer_autoconfirm,
             is_page: Box::new(basalt_auth::page_check(&config.auth, config.server.public_url.as_str())),
             site_url: config.auth.site_url.trim_end_matches('/').to_owned(),
+            sender_name: config.mail.sender_name.clone(),
             is_development: config.is_development(),
             tracker: background.tracker.clone(),
             shutdown: background.shutdown.clone(),

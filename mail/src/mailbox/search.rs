@@ -86,6 +86,7 @@ mod tests {
                 html: String::new(),
                 text: "The code is 123456".to_owned(),
                 idempotency_key: None,
+                author: None,
             },
         }
     }

@@ -1,12 +1,17 @@
-//! The invitation mail: an administrator's template filled with values (functions.md 3.21).
+//! The invitation mail: an administrator's template filled with values (functions.md 3.21), within the site's layout.
 
 use basalt_core::html;
 use basalt_mail::plain_text;
 
 const SUBJECT: &str = "You've been invited to collaborate on {{planTitle}}";
-const BODY: &str = "<p>Hello,</p>\
+const BODY: &str = "\
 <p>{{inviterEmail}} has invited you to work on the strategic plan <strong>{{planTitle}}</strong> as {{role}}.</p>\
-<p><a href=\"{{inviteUrl}}\">Accept the invitation</a></p>";
+<p><a class=\"button\" href=\"{{inviteUrl}}\">Accept the invitation</a></p>";
+/// Surrounds a body that is not a whole document.
+const LAYOUT: &str = include_str!("invitation.html");
+/// Mail clients ignore style sheets more often than attributes.
+const BUTTON: &str = "<a class=\"button\" style=\"display:inline-block;padding:13px 24px;background-color:#0f5c55;\
+border-radius:8px;font-size:16px;line-height:22px;font-weight:600;color:#ffffff;text-decoration:none;\"";
 const SUBJECT_CHARS: usize = 200;
 
 /// The values for the placeholders.
@@ -15,6 +20,12 @@ pub(crate) struct Values<'a> {
     pub(crate) inviter_email: &'a str,
     pub(crate) role: &'a str,
     pub(crate) invite_url: &'a str,
+    /// The name of the person who invites.
+    pub(crate) inviter: &'a str,
+    pub(crate) recipient: &'a str,
+    pub(crate) app_name: &'a str,
+    /// Whole days until the invitation expires, at least 1.
+    pub(crate) days_left: i64,
 }
 
 /// The rendered mail.
@@ -41,8 +52,31 @@ pub(crate) fn render(subject: Option<&str>, body: Option<&str>, values: &Values<
         };
         Some(html::escape(value))
     });
-    let subject = one_line(&subject).chars().take(SUBJECT_CHARS).collect();
+    let subject: String = one_line(&subject).chars().take(SUBJECT_CHARS).collect();
+    let html =
+        if html.to_ascii_lowercase().contains("<html") { html } else { laid_out(&html, &subject, values) };
     Rendered { subject, text: plain_text::from_html(&html), html }
+}
+
+/// The body within the layout, which states who invites and when the invitation expires.
+fn laid_out(body: &str, subject: &str, values: &Values<'_>) -> String {
+    let days = match values.days_left {
+        1 => "1 day".to_owned(),
+        days => format!("{days} days"),
+    };
+    fill(LAYOUT, |name| {
+        let value = match name {
+            "content" => return Some(body.replace("<a class=\"button\"", BUTTON)),
+            "subject" => subject,
+            "appName" => values.app_name,
+            "inviter" => values.inviter,
+            "recipient" => values.recipient,
+            "inviteUrl" => values.invite_url,
+            "days" => &days,
+            _ => return None,
+        };
+        Some(html::escape(value))
+    })
 }
 
 /// Replaces line breaks and control characters by spaces, so that a value cannot inject a header.
@@ -85,6 +119,10 @@ mod tests {
         inviter_email: "ada@example.org",
         role: "viewer",
         invite_url: "https://app.example/invite?token=1&plan=2",
+        inviter: "Ada <script>",
+        recipient: "bob@example.org",
+        app_name: "Plans & more",
+        days_left: 12,
     };
 
     #[test]
@@ -92,17 +130,35 @@ mod tests {
         let body = "<a href='{{ inviteUrl }}'>{planTitle}</a> {{unknown}} {{inviteUrl {x} {{role}}";
         let mail = render(Some("On {{planTitle}}, {{role}}"), Some(body), &VALUES);
         assert_eq!(mail.subject, "On <b>2027</b> {{role}}  Bcc: eve@example.org, {{role}}");
-        assert_eq!(
-            mail.html,
-            "<a href='https://app.example/invite?token=1&amp;plan=2'>&lt;b&gt;2027&lt;/b&gt; {{role}}\r\nBcc: \
-             eve@example.org</a> {{unknown}} {{inviteUrl {x} viewer"
-        );
+        let body = "<a href='https://app.example/invite?token=1&amp;plan=2'>&lt;b&gt;2027&lt;/b&gt; {{role}}\r\nBcc: \
+             eve@example.org</a> {{unknown}} {{inviteUrl {x} viewer";
+        assert!(mail.html.contains(body), "{}", mail.html);
         assert!(mail.text.contains("https://app.example/invite?token=1&plan=2"), "{}", mail.text);
+    }
+
+    #[test]
+    fn layout_names_inviter_and_expiry() {
+        let mail = render(None, Some("<p>Join us</p>"), &VALUES);
+        for part in [
+            "Ada &lt;script&gt; invited you. The invitation is for bob@example.org only and expires in 12 days.",
+            "Plans &amp; more</td>",
+            "<p>Join us</p>",
+        ] {
+            assert!(mail.html.contains(part), "{part} in {}", mail.html);
+        }
+        assert!(mail.text.contains("expires in 12 days"), "{}", mail.text);
+        assert!(render(None, None, &Values { days_left: 1, ..VALUES }).text.contains("expires in 1 day."));
+        // A template that is a whole document is sent as it is.
+        assert_eq!(
+            render(None, Some("<HTML><p>{{role}}</p></HTML>"), &VALUES).html,
+            "<HTML><p>viewer</p></HTML>"
+        );
     }
 
     #[test]
     fn default_template_uses_all_values() {
         let mail = render(None, None, &VALUES);
+        assert!(mail.html.contains("<a class=\"button\" style="), "{}", mail.html);
         assert!(mail.subject.starts_with("You've been invited to collaborate on <b>2027</b>"));
         for part in ["ada@example.org", "viewer", "https://app.example/invite?token=1&plan=2"] {
             assert!(mail.text.contains(part), "{part} in {}", mail.text);
