@@ -111,3 +111,56 @@ test("sign-up for an invitation requires confirming the mail", async ({ page, re
   await expectToast(page, "Invitation accepted");
   await expect(page).toHaveURL(`/plan/${planId}`);
 });
+
+test("new person on a phone: three presses and two fields from the mail to the plan", async ({
+  page,
+  request,
+  newAccount,
+  person,
+}) => {
+  test.slow();
+  const maria = await person();
+  const { planId, path } = await invite(maria, newAccount.email, "manager");
+  const body = { email: newAccount.email, planId, inviteUrl: new URL(path, process.env.BASALT_URL).href };
+  const mailed = await maria.client.functions.invoke("invite-member", { body });
+  expect(mailed.error).toBeNull();
+  const { text, link } = await new Mailbox(request).latest(newAccount.email);
+  expect(text).toContain(`${maria.organization} invited you.`);
+  expect(text).toContain("expires in 14 days");
+  // Another token than the one of "Copy link".
+  expect(link).toContain("/invite?token=");
+  expect(link).not.toContain(path);
+
+  await page.setViewportSize({ width: 375, height: 740 });
+  await page.goto(link);
+  let presses = 0;
+  const press = async (role: "button" | "checkbox", name: string | RegExp) => {
+    presses += 1;
+    await page.getByRole(role, { name }).click();
+  };
+  await expect(page.getByText("in 14 days")).toBeVisible();
+  await press("button", "Accept Invitation");
+  await expect(page).toHaveURL("/register");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText(
+    `You are invited to Warm meals by ${maria.organization}`,
+  );
+  await expect(page.getByLabel("Email")).toHaveValue(newAccount.email);
+  let fields = 0;
+  for (const [label, value] of [
+    ["Organization Name", newAccount.organization],
+    ["Password", newAccount.password],
+  ] as const) {
+    fields += 1;
+    await page.getByLabel(label, { exact: true }).fill(value);
+  }
+  await press("checkbox", /I agree to the terms/);
+  await press("button", "Sign Up");
+  await expectToast(page, "Invitation accepted");
+  await expect(page).toHaveURL(`/plan/${planId}`);
+  await expect(page.getByText("You: manager")).toBeVisible();
+  expect({ presses, fields }).toEqual({ presses: 3, fields: 2 });
+
+  // Used: the link opens the plan for its owner, and nothing for others.
+  await page.goto(link);
+  await expect(page.getByRole("link", { name: "Open the plan" })).toBeVisible();
+});

@@ -231,6 +231,7 @@ export type Database = {
           id: string
           invite_accepted: boolean
           invite_token: string | null
+          invited_by: string | null
           plan_id: string
           role: string
           updated_at: string
@@ -242,6 +243,7 @@ export type Database = {
           id?: string
           invite_accepted?: boolean
           invite_token?: string | null
+          invited_by?: string | null
           plan_id: string
           role?: string
           updated_at?: string
@@ -253,6 +255,7 @@ export type Database = {
           id?: string
           invite_accepted?: boolean
           invite_token?: string | null
+          invited_by?: string | null
           plan_id?: string
           role?: string
           updated_at?: string
@@ -678,12 +681,32 @@ export type Database = {
         Returns: undefined
       }
       apply_subscription_state: { Args: { p: Json }; Returns: string }
+      begin_invitation_mail: {
+        Args: { member_id: string }
+        Returns: {
+          attempt_id: number
+          expires_at: string
+          token: string
+        }[]
+      }
       get_invitation: {
         Args: { plan: string; token: string }
         Returns: {
           email: string
+          expires_at: string
+          has_account: boolean
+          inviter: string
+          is_proof: boolean
           plan_title: string
           role: string
+        }[]
+      }
+      get_invitation_mails: {
+        Args: { plan: string }
+        Returns: {
+          mailed_at: string
+          member_id: string
+          state: string
         }[]
       }
       get_user_email_by_id: {
@@ -724,6 +747,11 @@ export type Database = {
         }[]
       }
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean }
+      note_invitation_mail: {
+        Args: { attempt_id: number; mail_id: number; refusal: string }
+        Returns: undefined
+      }
+      plan_exists: { Args: { plan: string }; Returns: boolean }
     }
     Enums: {
       [_ in never]: never

@@ -5,9 +5,12 @@ export class FunctionError extends Error {
   override name = "FunctionError";
   /** As the server's rights have it in other calls: "403". */
   code: string;
-  constructor(message: string, status: number, options?: ErrorOptions) {
+  /** What it is about, where the server says so: `api_key`, say. */
+  subject: string | null;
+  constructor(message: string, status: number, subject: string | null, options?: ErrorOptions) {
     super(message, options);
     this.code = String(status);
+    this.subject = subject;
   }
 }
 
@@ -23,7 +26,9 @@ export async function invokeFunction(
   // The server was not reached: the caller's words would hide it.
   if (!(response instanceof Response)) throw error;
   const answer: unknown = await response.json().catch(() => null);
-  throw new FunctionError(textField(answer, "error") ?? failed, response.status, { cause: error });
+  throw new FunctionError(textField(answer, "error") ?? failed, response.status, textField(answer, "code"), {
+    cause: error,
+  });
 }
 
 export function textField(answer: unknown, name: string): string | null {

@@ -2,6 +2,7 @@ import { Outlet, useLocation, useNavigate } from "react-router";
 import { PageHeading } from "@/components/page-heading";
 import { Card } from "@/components/ui/card";
 import { Tabs, TabsContent, TabsList, TabsTrigger } from "@/components/ui/tabs";
+import { invitedHeading, invitedIn } from "@/lib/invited";
 
 const screens = {
   "/login": { tab: "Log In", title: "Welcome back", subtitle: "Log in to your organization's plans." },
@@ -10,12 +11,20 @@ const screens = {
 type Path = keyof typeof screens;
 const paths: Path[] = ["/login", "/register"];
 
+const invitedSubtitles: Record<Path, string> = {
+  "/login": "Log in with the invited address to accept.",
+  "/register": "Create your account to accept.",
+};
+
 /** Both doors to an account, as two tabs of one screen. */
 export function Component() {
   const location = useLocation();
   const navigate = useNavigate();
   const path: Path = location.pathname.startsWith("/register") ? "/register" : "/login";
-  const { title, subtitle } = screens[path];
+  const invited = invitedIn(location.state);
+  const { title, subtitle } = invited
+    ? { title: invitedHeading(invited), subtitle: invitedSubtitles[path] }
+    : screens[path];
 
   // Replaced, so that "back" leaves the screen; the focus stays on the tab.
   const open = (next: string) =>

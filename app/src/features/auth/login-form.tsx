@@ -11,7 +11,9 @@ import { Checkbox } from "@/components/ui/checkbox";
 import { Input } from "@/components/ui/input";
 import { PasswordInput } from "@/components/ui/password-input";
 import { basalt } from "@/lib/basalt";
+import { invitedIn } from "@/lib/invited";
 import { rememberSession } from "@/lib/session-storage";
+import { ConfirmationNote } from "./confirmation-note";
 import { type LoginFailure, loginFailure, unexpectedFailure } from "./messages";
 import { type LoginValues, loginSchema } from "./schema";
 import { keepTypedEmail, typedEmail } from "./typed-email";
@@ -23,7 +25,7 @@ export function LoginForm() {
   const [failure, setFailure] = useState<LoginFailure | null>(null);
   const { control, formState, handleSubmit, register, setFocus } = useForm<LoginValues>({
     resolver: zodResolver(loginSchema),
-    defaultValues: { email: typedEmail(), password: "", rememberMe: true },
+    defaultValues: { email: typedEmail() || (invitedIn(state)?.email ?? ""), password: "", rememberMe: true },
   });
   const { errors, isSubmitting } = formState;
 
@@ -51,6 +53,7 @@ export function LoginForm() {
   return (
     <form noValidate aria-label="Log in" onSubmit={(event) => void handleSubmit(signIn)(event)}>
       <fieldset disabled={isSubmitting} className="grid gap-5">
+        <ConfirmationNote state={state} />
         <FormField label="Email" error={errors.email?.message} required>
           <Input
             type="email"

@@ -12,7 +12,9 @@ import { Input } from "@/components/ui/input";
 import { PasswordInput } from "@/components/ui/password-input";
 import { basalt } from "@/lib/basalt";
 import { messageOf } from "@/lib/errors";
+import { type Invited, invitedIn } from "@/lib/invited";
 import { rememberSession } from "@/lib/session-storage";
+import { confirmationTarget } from "./confirmation-note";
 import { isKnownAddress, loginFailure, signUpErrorField } from "./messages";
 import { type SignUpValues, signUpSchema } from "./schema";
 import { keepTypedEmail, typedEmail } from "./typed-email";
@@ -22,13 +24,24 @@ interface SignUpFormProps {
   notice?: ReactNode;
 }
 
+/** A sign-up with the token of an invitation's mail needs no second mail: the server strips the token and confirms the address. */
+function proofOf(invited: Invited | null, email: string) {
+  const isProven = invited?.proof && invited.email.toLowerCase() === email.toLowerCase();
+  return isProven ? { invitation_token: invited.proof } : {};
+}
+
+function toObject(state: unknown) {
+  return state && typeof state === "object" ? state : {};
+}
+
 /** Creates the account and signs in. Where to go then is for the guard, which sees the new session. */
 export function SignUpForm({ notice }: SignUpFormProps) {
   const navigate = useNavigate();
   const { state } = useLocation();
+  const invited = invitedIn(state);
   const { control, formState, handleSubmit, register, setError, setFocus } = useForm<SignUpValues>({
     resolver: zodResolver(signUpSchema),
-    defaultValues: { organization: "", email: typedEmail(), password: "", terms: false },
+    defaultValues: { organization: "", email: invited?.email ?? typedEmail(), password: "", terms: false },
   });
   const { errors, isSubmitting } = formState;
 
@@ -54,9 +67,9 @@ export function SignUpForm({ notice }: SignUpFormProps) {
         email,
         password,
         options: {
-          data: { organization_name: organization },
+          data: { organization_name: organization, ...proofOf(invited, email) },
           // Where the link of the confirming mail leads, if addresses have to be confirmed here.
-          emailRedirectTo: `${window.location.origin}/dashboard`,
+          emailRedirectTo: confirmationTarget(invited),
         },
       });
       if (error) return reportFailure(error);
@@ -65,7 +78,8 @@ export function SignUpForm({ notice }: SignUpFormProps) {
         const signIn = await basalt.auth.signInWithPassword({ email, password });
         if (signIn.error) {
           toast.error("Login failed", { description: loginFailure(signIn.error).message });
-          return navigate("/login", { state });
+          const confirming = { email, redirectTo: confirmationTarget(invited) };
+          return navigate("/login", { state: { ...toObject(state), confirming } });
         }
       }
       keepTypedEmail("");
@@ -87,6 +101,7 @@ export function SignUpForm({ notice }: SignUpFormProps) {
             type="email"
             autoComplete="username"
             placeholder="you@organization.org"
+            readOnly={invited !== null}
             {...register("email", { onChange: (event) => keepTypedEmail(event.target.value) })}
           />
         </FormField>

@@ -4,6 +4,7 @@ import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Link, useNavigate } from "react-router";
 import { toast } from "sonner";
 import { ErrorState } from "@/components/page-state";
+import { SendAgain } from "@/components/send-again";
 import { SubmitButton } from "@/components/submit-button";
 import { Alert } from "@/components/ui/alert";
 import { Badge } from "@/components/ui/badge";
@@ -12,9 +13,18 @@ import { Card } from "@/components/ui/card";
 import { Spinner } from "@/components/ui/spinner";
 import { useDocumentTitle } from "@/hooks/use-document-title";
 import { basalt } from "@/lib/basalt";
+import type { Database } from "@/lib/database.types";
 import { codeOf, messageOf } from "@/lib/errors";
+import { invitedState } from "@/lib/invited";
 import { toPlanRole } from "@/lib/plan-role";
-import { forgetPendingInvite, type InvitationKey, invitePath, keepPendingInvite, pendingInvite } from "./invitation";
+import {
+  daysLeft,
+  forgetPendingInvite,
+  type InvitationKey,
+  invitePath,
+  keepPendingInvite,
+  pendingInvite,
+} from "./invitation";
 import { roleRights } from "./role-rights";
 
 interface InvitationScreenProps {
@@ -111,27 +121,20 @@ function Verified(props: VerifiedProps) {
         </Panel>
       );
     case "open":
-      return (
-        <OpenInvitation
-          {...props}
-          planTitle={found.data.plan_title}
-          role={found.data.role}
-          email={found.data.email}
-          acceptAtOnce={accepted}
-        />
-      );
+      return <OpenInvitation {...props} found={found.data} acceptAtOnce={accepted} />;
   }
 }
 
+type Found = Database["public"]["Functions"]["get_invitation"]["Returns"][number];
+
 interface OpenInvitationProps extends VerifiedProps {
-  planTitle: string;
-  role: string;
-  email: string;
+  found: Found;
   acceptAtOnce: boolean;
 }
 
 function OpenInvitation(props: OpenInvitationProps) {
-  const { invitation, planTitle, role, email, acceptAtOnce, user, onSignOut, onLogIn } = props;
+  const { invitation, found, acceptAtOnce, user, onSignOut, onLogIn } = props;
+  const { plan_title: planTitle, role, email, inviter } = found;
   const navigate = useNavigate();
   const queryClient = useQueryClient();
   const { token, planId } = invitation;
@@ -148,15 +151,18 @@ function OpenInvitation(props: OpenInvitationProps) {
       void navigate(`/plan/${planId}`, { replace: true });
     },
   });
+  const [linkSent, setLinkSent] = useState(false);
+  async function sendLink() {
+    const { error } = await basalt.auth.signInWithOtp({
+      email,
+      options: { shouldCreateUser: false, emailRedirectTo: window.location.origin + path },
+    });
+    if (error) throw error;
+    keepPendingInvite(invitation);
+  }
   const mailLink = useMutation({
-    mutationFn: async () => {
-      const { error } = await basalt.auth.signInWithOtp({
-        email,
-        options: { shouldCreateUser: false, emailRedirectTo: window.location.origin + path },
-      });
-      if (error) throw error;
-      keepPendingInvite(invitation);
-    },
+    mutationFn: sendLink,
+    onSuccess: () => setLinkSent(true),
     onError: (error) => void toast.error("The link could not be sent", { description: messageOf(error) }),
   });
 
@@ -173,14 +179,20 @@ function OpenInvitation(props: OpenInvitationProps) {
     if (user) return accept.mutate();
     keepPendingInvite(invitation);
     onLogIn(email);
-    void navigate("/login", { state: { returnTo: path } });
+    // An address without an account signs up. Of a copied link it is not known whether it has one.
+    const next = found.is_proof && !found.has_account ? "/register" : "/login";
+    void navigate(next, {
+      state: invitedState({ planTitle, inviter, email, proof: found.is_proof ? token : null, path }),
+    });
   }
 
   const unproven = accept.isError && /confirm your e-mail address/i.test(messageOf(accept.error));
   const busy = accept.isPending || accept.isSuccess;
   return (
     <Panel icon={<UsersIcon aria-hidden />} title="Plan Invitation">
-      <p className="mt-2 text-muted-foreground">You have been invited to work on this strategic plan.</p>
+      <p className="mt-2 text-muted-foreground [overflow-wrap:anywhere]">
+        {inviter ? `${inviter} has invited you` : "You have been invited"} to work on this strategic plan.
+      </p>
       <dl className="mt-6 grid gap-4 rounded-md bg-muted p-4 text-start text-sm">
         <div>
           <dt className="text-muted-foreground">Plan</dt>
@@ -198,6 +210,10 @@ function OpenInvitation(props: OpenInvitationProps) {
         <div>
           <dt className="text-muted-foreground">Email</dt>
           <dd className="[overflow-wrap:anywhere]">{email}</dd>
+        </div>
+        <div>
+          <dt className="text-muted-foreground">Expires</dt>
+          <dd>in {daysLeft(found.expires_at)}</dd>
         </div>
       </dl>
       {otherAddress ? (
@@ -225,13 +241,19 @@ function OpenInvitation(props: OpenInvitationProps) {
           </Alert>
         )
       )}
-      {mailLink.isSuccess ? (
-        <Alert role="status" tone="success" title="Check your email" className="mt-4 text-start">
-          <p>The link is on its way to {email}.</p>
+      {linkSent ? (
+        <Alert
+          role="status"
+          tone="success"
+          title="Check your email"
+          className="mt-4 text-start"
+          action={<SendAgain send={sendLink} failed="The link could not be sent" />}
+        >
+          <p>The link is on its way to {email}. It confirms the address and accepts the invitation.</p>
         </Alert>
       ) : (
         <div className="mt-6 grid gap-3 sm:grid-cols-2">
-          <Button variant="secondary" disabled={busy} onClick={() => void navigate("/")}>
+          <Button variant="secondary" className="max-sm:order-last" disabled={busy} onClick={() => void navigate("/")}>
             Decline
           </Button>
           {otherAddress ? (

@@ -16,6 +16,12 @@ export function inviteUrl(key: InvitationKey) {
   return window.location.origin + invitePath(key);
 }
 
+/** Whole days until an invitation expires, at least one: "12 days". */
+export function daysLeft(expiresAt: string) {
+  const days = Math.max(1, Math.round((Date.parse(expiresAt) - Date.now()) / (24 * 60 * 60 * 1000)));
+  return days === 1 ? "1 day" : `${days} days`;
+}
+
 export function isExpired(invitedAt: string) {
   return Date.parse(invitedAt) + invitationMs < Date.now();
 }

@@ -7,6 +7,7 @@ export type Member = Omit<Row<"plan_members">, "role"> & { role: PlanRole };
 export const memberKeys = {
   all: ["members"] as const,
   list: (planId: string) => [...memberKeys.all, "list", planId] as const,
+  mails: (planId: string) => [...memberKeys.all, "mails", planId] as const,
 };
 
 /** Members and open invitations as far as this person may see them: owners first, then managers, then viewers. */
@@ -25,4 +26,22 @@ export const memberListQuery = (planId: string) =>
       return members.sort((one, other) => planRoles.indexOf(one.role) - planRoles.indexOf(other.role));
     },
     meta: { errorTitle: "Error fetching members" },
+  });
+
+const mailStates = ["sending", "waiting", "sent", "failed"] as const;
+export type MailState = (typeof mailStates)[number];
+
+const underway: (MailState | undefined)[] = ["sending", "waiting"];
+
+/** How the mails of a plan's open invitations fared, by member; for those who may invite. */
+export const invitationMailQuery = (planId: string) =>
+  queryOptions({
+    queryKey: memberKeys.mails(planId),
+    queryFn: async ({ signal }) => {
+      const { data } = await basalt.rpc("get_invitation_mails", { plan: planId }).abortSignal(signal).throwOnError();
+      return new Map(data.map(({ member_id: id, state }) => [id, mailStates.find((known) => known === state)]));
+    },
+    // The outbox announces nothing: while a mail is underway, it is asked for.
+    refetchInterval: ({ state }) =>
+      [...(state.data?.values() ?? [])].some((mail) => underway.includes(mail)) ? 10_000 : false,
   });

@@ -1,9 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
-import { CheckIcon, LinkIcon, Trash2Icon, UserPlusIcon, UsersIcon } from "lucide-react";
+import { CheckIcon, LinkIcon, MailIcon, Trash2Icon, UserPlusIcon, UsersIcon } from "lucide-react";
 import { useState } from "react";
 import { toast } from "sonner";
 import { ConfirmDialog } from "@/components/confirm-dialog";
 import { ErrorState, PageState } from "@/components/page-state";
+import { SubmitButton } from "@/components/submit-button";
 import { Badge } from "@/components/ui/badge";
 import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
@@ -21,8 +22,8 @@ import { messageOf } from "@/lib/errors";
 import { canEdit, type PlanRole, planRoles } from "@/lib/plan-role";
 import { inviteUrl, isExpired } from "./invitation";
 import { InviteDialog } from "./invite-dialog";
-import { useChangeRole, useRemoveMember } from "./mutations";
-import { type Member, memberListQuery } from "./queries";
+import { useChangeRole, useMailAgain, useRemoveMember } from "./mutations";
+import { invitationMailQuery, type MailState, type Member, memberListQuery } from "./queries";
 import { roleRights } from "./role-rights";
 
 interface TeamProps {
@@ -38,6 +39,8 @@ const lastOwner = "Cannot remove the last owner of the plan. Assign another owne
 /** Who works on the plan, and as what. */
 export function Team({ plan, user, role, onLeft }: TeamProps) {
   const members = useQuery(memberListQuery(plan.id));
+  const mails = useQuery({ ...invitationMailQuery(plan.id), enabled: canEdit(role) });
+  const mailAgain = useMailAgain({ planId: plan.id, planTitle: plan.title, inviterEmail: user.email ?? "" });
   const { mutate: changeRole } = useChangeRole(plan.id);
   const removeMember = useRemoveMember(plan.id);
   const [inviting, setInviting] = useState(false);
@@ -68,7 +71,21 @@ export function Team({ plan, user, role, onLeft }: TeamProps) {
       ),
     },
     { key: "role", header: "Role", className: "md:w-40", cell: (member) => roleRights[member.role].name },
-    { key: "status", header: "Status", className: "md:w-72", cell: (member) => <Status member={member} /> },
+    {
+      key: "status",
+      header: "Status",
+      className: "md:w-96",
+      cell: (member) => (
+        <Status
+          member={member}
+          mail={mails.data?.get(member.id)}
+          mailing={mailAgain.isPending && mailAgain.variables.email === member.email}
+          onMailAgain={() =>
+            mailAgain.mutate({ email: member.email ?? "", role: member.role, token: member.invite_token })
+          }
+        />
+      ),
+    },
   ];
   if (role === "owner") {
     columns.push({
@@ -203,24 +220,51 @@ export function Team({ plan, user, role, onLeft }: TeamProps) {
   );
 }
 
-function Status({ member }: { member: Member }) {
+interface StatusProps {
+  member: Member;
+  /** How the newest mail of the invitation fared, if that is known. */
+  mail: MailState | undefined;
+  mailing: boolean;
+  onMailAgain: () => void;
+}
+
+function Status({ member, mail, mailing, onMailAgain }: StatusProps) {
   if (member.invite_accepted) return "Active";
   const { invite_token: token, plan_id: planId } = member;
   const expired = isExpired(member.created_at);
+  const name = member.email ?? "this member";
   return (
     <span className="flex flex-wrap items-center gap-x-3 gap-y-1 max-md:justify-end">
       {expired ? "Expired" : "Pending Acceptance"}
+      {!expired && mail === "failed" && <Badge tone="destructive">Mail not delivered</Badge>}
+      {!expired && mail === "waiting" && <Badge tone="warning">Mail delayed</Badge>}
       {token && !expired && (
-        <Button
-          variant="ghost"
-          size="small"
-          className="-my-2 text-primary"
-          aria-label={`Copy link of the invitation for ${member.email ?? "this member"}`}
-          onClick={() => void copyLink(inviteUrl({ token, planId }))}
-        >
-          <LinkIcon aria-hidden />
-          Copy link
-        </Button>
+        <span className="-my-2 flex flex-wrap gap-x-1 max-md:justify-end">
+          <Button
+            variant="ghost"
+            size="small"
+            className="text-primary"
+            aria-label={`Copy link of the invitation for ${name}`}
+            onClick={() => void copyLink(inviteUrl({ token, planId }))}
+          >
+            <LinkIcon aria-hidden />
+            Copy link
+          </Button>
+          <SubmitButton
+            type="button"
+            variant="ghost"
+            size="small"
+            className="text-primary"
+            aria-label={`Send again the invitation for ${name}`}
+            busy={mailing}
+            busyLabel="Sending..."
+            disabled={mailing}
+            onClick={onMailAgain}
+          >
+            <MailIcon aria-hidden />
+            Send again
+          </SubmitButton>
+        </span>
       )}
     </span>
   );
