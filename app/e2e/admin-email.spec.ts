@@ -8,6 +8,12 @@ test("settings mask the key and keep or replace it", async ({ administrator, sig
   const maria = await administrator();
   await maria.client.from("app_settings").delete().eq("key", "email_resend").throwOnError();
   const page = await signedIn(maria);
+  // Resend's part: a wrong key is rejected before it is saved.
+  await page.route("**/functions/v1/test-mail-key", (route) =>
+    /wrong/.test(route.request().postData() ?? "")
+      ? route.fulfill({ status: 400, json: { error: "Resend rejects this key: API key is invalid", code: "api_key" } })
+      : route.fulfill({ json: { success: true } }),
+  );
   await page.goto("/admin/integrations/email");
   await expect(page.getByRole("heading", { name: "Email Integration", exact: true })).toBeVisible();
   await expect(page.getByRole("tab")).toHaveText(["Settings", "Email Templates", "Test Email"]);
@@ -18,9 +24,14 @@ test("settings mask the key and keep or replace it", async ({ administrator, sig
   for (const message of ["API key is required", "Must be a valid email address", "Sender name is required"]) {
     await expect(page.getByText(message)).toBeVisible();
   }
-  await page.getByLabel("Resend API Key").fill("re_1234567890abcdefghij_WXYZ");
+  await page.getByLabel("Resend API Key").fill("re_wrong");
   await page.getByLabel("From Email").fill("plans@example.org");
   await page.getByLabel("From Name").fill("Riverside");
+  await save.click();
+  await expect(page.getByLabel("Resend API Key")).toHaveAccessibleDescription(
+    "Resend rejects this key: API key is invalid",
+  );
+  await page.getByLabel("Resend API Key").fill("re_1234567890abcdefghij_WXYZ");
   await save.click();
   await expect(page.getByText("Settings saved")).toBeVisible();
   await expect(page.getByLabel("Resend API Key")).toHaveValue("••••••••WXYZ");
@@ -40,6 +51,12 @@ test("settings mask the key and keep or replace it", async ({ administrator, sig
   await page.getByRole("button", { name: "Keep the saved key" }).click();
   await expect(page.getByLabel("Resend API Key")).toHaveValue("••••••••WXYZ");
   expect(await page.content()).not.toContain("re_1234567890");
+
+  await page.getByRole("button", { name: "Remove key" }).click();
+  await page.getByRole("alertdialog", { name: "Remove Key" }).getByRole("button", { name: "Remove Key" }).click();
+  await expect(page.getByLabel("Resend API Key")).toHaveValue("");
+  await expect(page.getByLabel("From Name")).toHaveValue("Riverside Trust");
+  await expect(page.getByRole("tab", { name: "Test Email" })).toBeDisabled();
 });
 
 test("template is validated, previewed and saved", async ({ administrator, signedIn }) => {

@@ -1,5 +1,6 @@
 import { zodResolver } from "@hookform/resolvers/zod";
 import { useState } from "react";
+import { ConfirmDialog } from "@/components/confirm-dialog";
 import { FormField } from "@/components/form-field";
 import { StaleAlert } from "@/components/stale-alert";
 import { SubmitButton } from "@/components/submit-button";
@@ -8,21 +9,36 @@ import { Input } from "@/components/ui/input";
 import { PasswordInput } from "@/components/ui/password-input";
 import { UnsavedGuard } from "@/components/unsaved-guard";
 import { useRowForm } from "@/hooks/use-row-form";
-import { type Setting, useSaveMailSettings } from "./queries";
+import { FunctionError } from "@/lib/functions";
+import { type Setting, useRemoveKey, useSaveMailSettings } from "./queries";
 import { type MailSettings, mailSettingsSchema } from "./schema";
 
 const noSettings: MailSettings = { apiKey: "", fromEmail: "", fromName: "" };
 
 export function MailSettingsForm({ row }: { row: Setting<MailSettings> | null }) {
   const save = useSaveMailSettings();
+  const removeKey = useRemoveKey();
   const [replacing, setReplacing] = useState(false);
-  const { base, conflict, formState, register, resetField, setValue, submit } = useRowForm({
+  const [removing, setRemoving] = useState(false);
+  const { base, conflict, formState, register, resetField, setError, setValue, submit } = useRowForm({
     row,
     resolver: zodResolver(mailSettingsSchema),
     inputOf: (setting: Setting<MailSettings> | null) => setting?.value ?? noSettings,
     // The key is not kept in the page: the mask, which is all that comes back, takes its place.
     save: (change: { base: Setting<MailSettings> | null; values: MailSettings }) =>
-      save.mutateAsync(change).then(() => setReplacing(false)),
+      save.mutateAsync(change).then(
+        () => setReplacing(false),
+        (error: unknown) => {
+          if (error instanceof FunctionError && error.subject === "api_key") {
+            // The field of a saved key shows its mask, and takes no error.
+            setReplacing(true);
+            setError("apiKey", { type: "server", message: error.message }, { shouldFocus: true });
+          }
+          if (error instanceof FunctionError && error.subject === "from_email")
+            setError("fromEmail", { type: "server", message: error.message }, { shouldFocus: true });
+          throw error;
+        },
+      ),
   });
   const { errors, isDirty, isSubmitting } = formState;
   const savedMask = base?.value.apiKey ?? "";
@@ -37,17 +53,21 @@ export function MailSettingsForm({ row }: { row: Setting<MailSettings> | null })
             <FormField label="Resend API Key" hint="Saved. It is never shown again, not to administrators either.">
               <Input readOnly value={savedMask} className="font-mono" />
             </FormField>
-            <Button
-              variant="secondary"
-              size="small"
-              className="justify-self-start"
-              onClick={() => {
-                setReplacing(true);
-                setValue("apiKey", "", { shouldDirty: true });
-              }}
-            >
-              Replace key
-            </Button>
+            <div className="flex flex-wrap gap-2">
+              <Button
+                variant="secondary"
+                size="small"
+                onClick={() => {
+                  setReplacing(true);
+                  setValue("apiKey", "", { shouldDirty: true });
+                }}
+              >
+                Replace key
+              </Button>
+              <Button variant="ghost" size="small" onClick={() => setRemoving(true)}>
+                Remove key
+              </Button>
+            </div>
           </div>
         ) : (
           <div className="grid gap-2">
@@ -85,10 +105,26 @@ export function MailSettingsForm({ row }: { row: Setting<MailSettings> | null })
         <FormField label="From Name" error={errors.fromName?.message} required>
           <Input autoComplete="off" placeholder="Riverside Community Trust" {...register("fromName")} />
         </FormField>
-        <SubmitButton busy={isSubmitting} busyLabel="Saving..." className="justify-self-start">
-          Save Settings
-        </SubmitButton>
+        <div className="grid gap-2">
+          <SubmitButton busy={isSubmitting} busyLabel="Saving..." className="justify-self-start">
+            Save Settings
+          </SubmitButton>
+          <p className="text-muted-foreground text-sm">
+            Resend is asked first whether it accepts the key and the sender.
+          </p>
+        </div>
       </fieldset>
+      <ConfirmDialog
+        open={removing}
+        onOpenChange={setRemoving}
+        title="Remove Key"
+        description="Mail is no longer sent through Resend. The server's own mail settings count again, for waiting mails too."
+        confirmLabel="Remove Key"
+        busyLabel="Removing..."
+        onConfirm={async () => {
+          if (base) await removeKey.mutateAsync(base);
+        }}
+      />
       <UnsavedGuard when={isDirty && !isSubmitting} />
     </form>
   );

@@ -52,19 +52,56 @@ export const templateQuery = () =>
   });
 
 export function useSaveMailSettings() {
-  return useSaveSetting<MailSettings>("email_resend", "Settings saved", "Failed to save settings.");
+  return useSaveSetting<MailSettings>("email_resend", "Settings saved", "Failed to save settings.", testAccount);
 }
 
 export function useSaveTemplate() {
   return useSaveSetting<Template>("invite_email_template", "Template saved", "Failed to save template.");
 }
 
-function useSaveSetting<Value extends Record<string, Json>>(key: Key, done: string, failed: string) {
+/** Has the server ask Resend about a new key or sender. Sends no mail; the mask of the saved key stands for it. */
+async function testAccount({ apiKey, fromEmail }: MailSettings, saved: MailSettings | undefined) {
+  if (saved && saved.apiKey === apiKey && saved.fromEmail === fromEmail) return;
+  await invokeFunction("test-mail-key", { apiKey, fromEmail }, { failed: "The server gave no reason." });
+}
+
+/** Removes the key. The server's own mail settings count again, for waiting mails too. */
+export function useRemoveKey() {
+  return useChange({
+    failed: "Failed to save settings.",
+    refetches: [settingsKey, ["admin-health"]],
+    change: async (base: Setting<MailSettings>) => {
+      const { data } = await basalt
+        .from("app_settings")
+        // An empty key removes the stored one; no key, or its mask, would keep it.
+        .update({ value: { ...base.value, apiKey: "" } })
+        .eq("key", "email_resend")
+        .eq("updated_at", base.updated_at)
+        .select("key")
+        .maybeSingle()
+        .throwOnError();
+      requireRow(data);
+      // Waiting mails would go out at their next attempt anyway.
+      await invokeFunction("retry-mails", { abandoned: false }, { failed: "" }).catch((error: unknown) =>
+        console.warn("Waiting mails were not sent at once.", error),
+      );
+    },
+  });
+}
+
+function useSaveSetting<Value extends Record<string, Json>>(
+  key: Key,
+  done: string,
+  failed: string,
+  /** Rejects a value that would not work. */
+  test?: (value: Value, saved: Value | undefined) => Promise<void>,
+) {
   return useChange({
     done,
     failed,
     refetches: [settingsKey],
-    change: async ({ base, values: value }: { base: { updated_at: string } | null; values: Value }) => {
+    change: async ({ base, values: value }: { base: Setting<Value> | null; values: Value }) => {
+      await test?.(value, base?.value);
       if (!base) {
         await basalt.from("app_settings").insert({ key, value }).throwOnError().then(undefined, staleIfTaken);
         return;

@@ -4,13 +4,14 @@ import type { ReactNode } from "react";
 import { Link } from "react-router";
 import { PageHeading } from "@/components/page-heading";
 import { ErrorState } from "@/components/page-state";
+import { SubmitButton } from "@/components/submit-button";
 import { Badge } from "@/components/ui/badge";
 import { Card } from "@/components/ui/card";
 import { Skeleton } from "@/components/ui/skeleton";
 import { formatBytes } from "@/lib/bytes";
 import { formatAge } from "@/lib/dates";
 import { messageOf } from "@/lib/errors";
-import { type Health, healthQuery } from "./queries";
+import { type Health, healthQuery, useRetryMails } from "./queries";
 
 export function HealthPage() {
   const health = useQuery(healthQuery());
@@ -63,16 +64,7 @@ function Figures({ health }: { health: Health }) {
           Webhook Management
         </Link>
       </Panel>
-      <Panel
-        icon={MailIcon}
-        title="E-mail"
-        state={health.mail_configured ? <Fine /> : <Badge tone="warning">No key saved</Badge>}
-        facts={[["Sent through", health.mail_configured ? "Resend" : "The server's own mail settings"]]}
-      >
-        <Link to="/admin/integrations/email" className="text-primary text-sm hover:underline">
-          Email Integration
-        </Link>
-      </Panel>
+      <MailPanel health={health} />
       <Panel
         icon={HardDriveIcon}
         title="Storage"
@@ -102,6 +94,58 @@ function Figures({ health }: { health: Health }) {
         ]}
       />
     </div>
+  );
+}
+
+function MailPanel({ health: { mail, mail_configured: isConfigured } }: { health: Health }) {
+  const retry = useRetryMails();
+  const state =
+    mail.abandoned > 0 ? (
+      <Badge tone="destructive">{count(mail.abandoned)} not delivered</Badge>
+    ) : mail.waiting > 0 && mail.last_error ? (
+      <Badge tone="warning">{count(mail.waiting)} delayed</Badge>
+    ) : isConfigured ? (
+      <Fine />
+    ) : (
+      <Badge tone="neutral">No key saved</Badge>
+    );
+  return (
+    <Panel
+      icon={MailIcon}
+      title="E-mail"
+      state={state}
+      facts={[
+        ["Sent through", isConfigured ? "Resend" : "The server's own mail settings"],
+        ["Waiting", count(mail.waiting)],
+        ["Oldest waiting", mail.oldest_waiting ? formatAge(mail.oldest_waiting) : "None"],
+        ["Abandoned", count(mail.abandoned)],
+      ]}
+    >
+      {mail.last_error && (
+        <div className="text-sm">
+          <p className="text-muted-foreground">Last error</p>
+          <p className="[overflow-wrap:anywhere]">{mail.last_error}</p>
+        </div>
+      )}
+      <div className="flex flex-wrap items-center justify-between gap-3">
+        <Link to="/admin/integrations/email" className="text-primary text-sm hover:underline">
+          Email Integration
+        </Link>
+        {(mail.abandoned > 0 || (mail.waiting > 0 && mail.last_error)) && (
+          <SubmitButton
+            type="button"
+            variant="secondary"
+            size="small"
+            busy={retry.isPending}
+            busyLabel="Retrying..."
+            disabled={retry.isPending}
+            onClick={() => retry.mutate()}
+          >
+            Retry
+          </SubmitButton>
+        )}
+      </div>
+    </Panel>
   );
 }
 

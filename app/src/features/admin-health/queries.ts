@@ -1,6 +1,8 @@
 import { queryOptions } from "@tanstack/react-query";
 import * as z from "zod/mini";
+import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
+import { invokeFunction } from "@/lib/functions";
 
 const healthSchema = z.object({
   webhooks: z.object({
@@ -13,15 +15,23 @@ const healthSchema = z.object({
   storage: z.array(z.object({ bucket: z.string(), files: z.number(), bytes: z.number() })),
   accounts: z.object({ all: z.number(), disabled: z.number(), unconfirmed: z.number() }),
   mail_configured: z.boolean(),
+  mail: z.object({
+    waiting: z.number(),
+    oldest_waiting: z.nullable(z.string()),
+    abandoned: z.number(),
+    last_error: z.nullable(z.string()),
+  }),
   database_bytes: z.number(),
   versions: z.object({ postgresql: z.string(), app_migration: z.nullable(z.string()) }),
   server_time: z.string(),
 });
 export type Health = z.infer<typeof healthSchema>;
 
+const healthKey = ["admin-health"] as const;
+
 export const healthQuery = () =>
   queryOptions({
-    queryKey: ["admin-health"] as const,
+    queryKey: healthKey,
     queryFn: async ({ signal }) => {
       const { data } = await basalt.rpc("admin_health").abortSignal(signal).throwOnError();
       return healthSchema.parse(data);
@@ -29,3 +39,14 @@ export const healthQuery = () =>
     refetchInterval: 30_000,
     staleTime: 0,
   });
+
+/** Sends waiting and abandoned mails now. */
+export function useRetryMails() {
+  return useChange({
+    failed: "The mails could not be sent again",
+    refetches: [healthKey],
+    change: async () => {
+      await invokeFunction("retry-mails", { abandoned: true }, { failed: "The server gave no reason." });
+    },
+  });
+}
