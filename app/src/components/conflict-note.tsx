@@ -15,6 +15,8 @@ interface ConflictNoteProps {
 export function ConflictNote({ thing, rows, onKeepMine, onLoadTheirs }: ConflictNoteProps) {
   return (
     <Alert
+      data-conflict
+      tabIndex={-1}
       role="alert"
       tone="warning"
       title={`Someone else changed this ${thing} while you were editing`}

@@ -10,6 +10,8 @@ interface StaleAlertProps {
 export function StaleAlert({ onLoadTheirs, onKeepMine }: StaleAlertProps) {
   return (
     <Alert
+      data-conflict
+      tabIndex={-1}
       role="alert"
       tone="warning"
       title="Another administrator has changed this since you opened it"

@@ -2,6 +2,7 @@ import { useEffect } from "react";
 import { useBlocker } from "react-router";
 import { ConfirmDialog, loadConfirmDialog } from "@/components/confirm-dialog";
 import { fetchAhead } from "@/components/lazy-part";
+import { beginUnsaved } from "@/lib/held";
 
 interface UnsavedGuardProps {
   /** Something was typed that is saved nowhere. */
@@ -24,6 +25,7 @@ function ActiveGuard({ asking = false, onKeep, onDiscard }: Omit<UnsavedGuardPro
 
   useEffect(() => {
     fetchAhead(loadConfirmDialog);
+    return beginUnsaved();
   }, []);
 
   useEffect(() => {

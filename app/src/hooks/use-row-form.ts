@@ -1,3 +1,4 @@
+import { useEffect, useState } from "react";
 import { type DefaultValues, type FieldValues, type Resolver, useForm } from "react-hook-form";
 import { useRowBase } from "@/hooks/use-row-base";
 
@@ -38,11 +39,26 @@ export function useRowForm<Row extends { updated_at: string } | null, Input exte
     isBusy: isSubmitting,
     load: (theirs) => form.reset(inputOf(theirs)),
   });
-  const submit = form.handleSubmit(async (values) => {
+  const [refused, setRefused] = useState<HTMLElement | null>(null);
+  const submit = form.handleSubmit(async (values, event) => {
+    const element = event?.target instanceof HTMLElement ? event.target : null;
+    // Two versions, and a choice that is still to be made.
+    if (isStale) return setRefused(element);
     const typed = form.getValues();
-    const saved = await save({ base, values }).catch(() => false);
+    let failed = false;
+    const saved = await save({ base, values }).catch(() => {
+      failed = true;
+      return false;
+    });
     if (saved !== false) form.reset(typed);
+    // Another version came first; it is on its way to this page.
+    else if (!failed) setRefused(element);
   });
+  useEffect(() => {
+    if (!isStale || !refused) return;
+    leadToChoice(refused);
+    setRefused(null);
+  }, [isStale, refused]);
 
   return {
     ...form,
@@ -54,4 +70,11 @@ export function useRowForm<Row extends { updated_at: string } | null, Input exte
     /** Another version has come while this one was being edited: what the person can do. */
     conflict: isStale ? { theirs: inputOf(row), onLoadTheirs: loadTheirs, onKeepMine: keepMine } : null,
   };
+}
+
+/** To the note of `conflict`, which may be scrolled out of sight. */
+function leadToChoice(form: HTMLElement | null) {
+  const note = form?.querySelector<HTMLElement>("[data-conflict]");
+  note?.scrollIntoView({ block: "nearest" });
+  note?.focus({ preventScroll: true });
 }

@@ -3,6 +3,7 @@ import { CalendarDaysIcon, FileUpIcon, ListIcon } from "lucide-react";
 import { type ComponentProps, useEffect, useMemo, useRef, useState } from "react";
 import { Link, type LoaderFunctionArgs, useNavigate, useParams, useSearchParams } from "react-router";
 import { ColumnsChart } from "@/components/columns-chart";
+import { type Gone, GoneContext } from "@/components/gone-note";
 import { lazyDialog, lazyPart } from "@/components/lazy-part";
 import { LiveNote } from "@/components/live-note";
 import { PageState } from "@/components/page-state";
@@ -17,10 +18,11 @@ import { OrganizationCard } from "@/features/organization/organization-card";
 import { organizationKeys, organizationQuery } from "@/features/organization/queries";
 import { PlanBar } from "@/features/plans/plan-bar";
 import { PlanHeader } from "@/features/plans/plan-header";
-import { planKeys, planQuery, planRoleQuery } from "@/features/plans/queries";
+import { planFateQuery, planKeys, planQuery, planRoleQuery } from "@/features/plans/queries";
 import { priorityKeys, priorityListQuery } from "@/features/priorities/queries";
 import { taskKeys, taskListQuery } from "@/features/tasks/queries";
 import { useDocumentTitle } from "@/hooks/use-document-title";
+import { useHeld } from "@/hooks/use-held";
 import { useScrolledPast } from "@/hooks/use-scrolled-past";
 import { basalt } from "@/lib/basalt";
 import { canEdit } from "@/lib/plan-role";
@@ -124,7 +126,10 @@ function PlanPage({ planId }: { planId: string }) {
     if (failed) void navigate("/dashboard", { replace: true });
   }, [failed, navigate]);
 
-  if (plan.data === null) return <PlanNotFound />;
+  const [gone, wasHere] = usePlanGone(planId, plan.data);
+
+  if (plan.data === null && gone) return <PlanGone {...gone} />;
+  if (plan.data === null && !wasHere) return <PlanNotFound />;
   if (!plan.data) return <PlanSkeleton />;
 
   const shown = plan.data;
@@ -135,78 +140,116 @@ function PlanPage({ planId }: { planId: string }) {
   const tab = tabs.find((name) => name === search.get("tab")) ?? "priorities";
 
   return (
-    <div className="mx-auto max-w-6xl px-4 py-6 sm:px-6 sm:py-8">
-      <Top
-        plan={plan.data}
-        role={role}
-        done={countDone(tasks.data ?? [])}
-        priorities={columns}
-        onExport={() => exportPlan(shown, priorities.data ?? [], tasksOf)}
-        presence={<PresentPeople planId={planId} userId={user.id} present={present} />}
-      />
-      <div className="mt-6">
-        <OrganizationCard planId={planId} editable={editable} />
-      </div>
-      <Tabs
-        value={tab}
-        onValueChange={(next) => setSearch(next === "priorities" ? {} : { tab: next }, { replace: true })}
-        className="mt-8"
-      >
-        <TabsList look="line" aria-label="Parts of the plan" className="mb-6">
-          <TabsTrigger value="priorities">Priorities</TabsTrigger>
-          <TabsTrigger value="team">Team</TabsTrigger>
-          <TabsTrigger value="resources">Resources</TabsTrigger>
-        </TabsList>
-        <TabsContent value="priorities" tabIndex={-1} className="outline-none">
-          <fieldset aria-label="View" className="mb-4 inline-flex gap-1 rounded-lg bg-muted p-1 print:hidden">
-            {views.map(({ name, label, Icon }) => (
-              <Button
-                key={name}
-                variant="ghost"
-                size="small"
-                aria-pressed={view === name}
-                className="aria-pressed:bg-surface-raised aria-pressed:shadow-xs"
-                onClick={() => setSearch(name === "list" ? {} : { view: name }, { replace: true })}
-              >
-                <Icon aria-hidden />
-                {label}
-              </Button>
-            ))}
-          </fieldset>
-          {view === "timeline" ? (
-            <section aria-label="Timeline">
-              <Timeline tasks={tasks.data ?? []} />
-            </section>
-          ) : (
-            <PlanPriorities
-              planId={planId}
-              editable={editable}
-              withoutTasks="No tasks available"
-              startOpen={startOpen ?? true}
-              actions={
-                <Button variant="secondary" onClick={() => setImporting(true)}>
-                  <FileUpIcon aria-hidden />
-                  Import CSV
+    <GoneContext value={gone}>
+      <div className="mx-auto max-w-6xl px-4 py-6 sm:px-6 sm:py-8">
+        <Top
+          plan={plan.data}
+          role={role}
+          done={countDone(tasks.data ?? [])}
+          priorities={columns}
+          onExport={() => exportPlan(shown, priorities.data ?? [], tasksOf)}
+          presence={<PresentPeople planId={planId} userId={user.id} present={present} />}
+        />
+        <div className="mt-6">
+          <OrganizationCard planId={planId} editable={editable} />
+        </div>
+        <Tabs
+          value={tab}
+          onValueChange={(next) => setSearch(next === "priorities" ? {} : { tab: next }, { replace: true })}
+          className="mt-8"
+        >
+          <TabsList look="line" aria-label="Parts of the plan" className="mb-6">
+            <TabsTrigger value="priorities">Priorities</TabsTrigger>
+            <TabsTrigger value="team">Team</TabsTrigger>
+            <TabsTrigger value="resources">Resources</TabsTrigger>
+          </TabsList>
+          <TabsContent value="priorities" tabIndex={-1} className="outline-none">
+            <fieldset aria-label="View" className="mb-4 inline-flex gap-1 rounded-lg bg-muted p-1 print:hidden">
+              {views.map(({ name, label, Icon }) => (
+                <Button
+                  key={name}
+                  variant="ghost"
+                  size="small"
+                  aria-pressed={view === name}
+                  className="aria-pressed:bg-surface-raised aria-pressed:shadow-xs"
+                  onClick={() => setSearch(name === "list" ? {} : { view: name }, { replace: true })}
+                >
+                  <Icon aria-hidden />
+                  {label}
                 </Button>
-              }
+              ))}
+            </fieldset>
+            {view === "timeline" ? (
+              <section aria-label="Timeline">
+                <Timeline tasks={tasks.data ?? []} />
+              </section>
+            ) : (
+              <PlanPriorities
+                planId={planId}
+                editable={editable}
+                withoutTasks="No tasks available"
+                startOpen={startOpen ?? true}
+                actions={
+                  <Button variant="secondary" onClick={() => setImporting(true)}>
+                    <FileUpIcon aria-hidden />
+                    Import CSV
+                  </Button>
+                }
+              />
+            )}
+            {editable && <ImportDialog open={importing} onOpenChange={setImporting} planId={planId} />}
+          </TabsContent>
+          <TabsContent value="resources" tabIndex={-1} className="outline-none">
+            <Resources planId={planId} editable={editable} />
+          </TabsContent>
+          <TabsContent value="team" tabIndex={-1} className="outline-none">
+            <Team
+              plan={plan.data}
+              user={user}
+              role={role}
+              onLeft={() => void navigate("/dashboard", { replace: true })}
             />
-          )}
-          {editable && <ImportDialog open={importing} onOpenChange={setImporting} planId={planId} />}
-        </TabsContent>
-        <TabsContent value="resources" tabIndex={-1} className="outline-none">
-          <Resources planId={planId} editable={editable} />
-        </TabsContent>
-        <TabsContent value="team" tabIndex={-1} className="outline-none">
-          <Team
-            plan={plan.data}
-            user={user}
-            role={role}
-            onLeft={() => void navigate("/dashboard", { replace: true })}
-          />
-        </TabsContent>
-      </Tabs>
-      <LiveNote />
-    </div>
+          </TabsContent>
+        </Tabs>
+        <LiveNote />
+      </div>
+    </GoneContext>
+  );
+}
+
+const fates: Record<"deleted" | "removed" | "unknown", Gone> = {
+  deleted: { title: "This plan was deleted", description: "An owner deleted it, with its priorities and tasks." },
+  removed: { title: "You are no longer a member of this plan", description: "An owner removed you from its team." },
+  unknown: {
+    title: "This plan is no longer available",
+    description: "It was deleted, or an owner removed you from its team.",
+  },
+};
+
+/** What became of a plan that was on the screen. While something is unsaved, its query keeps the last version (`lib/held`). */
+function usePlanGone(planId: string, plan: object | null | undefined): [Gone | null, boolean] {
+  const isHeld = useHeld(planId);
+  const [wasShown, setWasShown] = useState(false);
+  if (plan && !wasShown) setWasShown(true);
+  const isGone = wasShown && (plan === null || isHeld);
+  const fate = useQuery({ ...planFateQuery(planId), enabled: isGone });
+  return [isGone && !fate.isPending ? fates[fate.data ?? "unknown"] : null, wasShown];
+}
+
+function PlanGone({ title, description }: Gone) {
+  useDocumentTitle(title);
+  return (
+    <PageState
+      art={<ColumnsChart columns={nothingGrown} className="h-28" />}
+      heading="h1"
+      title={title}
+      description={description}
+      className="min-h-[calc(100dvh-8rem)] justify-center"
+    >
+      <Button asChild>
+        <Link to="/dashboard">Back to your plans</Link>
+      </Button>
+    </PageState>
   );
 }
 

@@ -20,7 +20,10 @@ interface AlertProps extends Omit<ComponentProps<"div">, "title"> {
 export function Alert({ tone = "info", title, action, className, children, ...props }: AlertProps) {
   const { Icon, looks, icon } = tones[tone];
   return (
-    <div className={cn("flex gap-3 rounded-md px-3.5 py-3 text-sm", looks, className)} {...props}>
+    <div
+      className={cn("flex gap-3 rounded-md px-3.5 py-3 text-sm focus:outline-2 focus:outline-ring", looks, className)}
+      {...props}
+    >
       <Icon aria-hidden className={cn("mt-0.5 size-4.5 shrink-0", icon)} />
       <div className="grid min-w-0 grow gap-1 [overflow-wrap:anywhere]">
         {title && <p className="font-semibold">{title}</p>}

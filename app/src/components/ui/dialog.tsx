@@ -9,6 +9,7 @@ import {
   useLayoutEffect,
   useState,
 } from "react";
+import { GoneContext, GoneNote } from "@/components/gone-note";
 import { SubmitButton } from "@/components/submit-button";
 import { Button } from "@/components/ui/button";
 import { DialogBody, DialogFooter, dialogHeader, dialogOverlay, dialogPanel } from "@/components/ui/dialog-panel";
@@ -128,6 +129,7 @@ export function DialogForm({
   children,
 }: DialogFormProps) {
   const { setDirty } = use(GuardContext);
+  const gone = use(GoneContext);
   // Before the next key is heard: an Escape right after the first letter has to be asked about, too.
   useLayoutEffect(() => {
     setDirty(dirty);
@@ -137,12 +139,15 @@ export function DialogForm({
     <form noValidate onSubmit={onSubmit} className="flex min-h-0 grow flex-col">
       {/* No box of its own: as one, a fieldset does not let what is in it shrink and scroll. */}
       <fieldset disabled={busy} className="contents">
-        <DialogBody className="grid content-start gap-5">{children}</DialogBody>
+        <DialogBody className="grid content-start gap-5">
+          {gone && <GoneNote {...gone} />}
+          {children}
+        </DialogBody>
         <DialogFooter>
           <DialogClose asChild>
             <Button variant="secondary">{cancelLabel}</Button>
           </DialogClose>
-          <SubmitButton busy={busy} busyLabel={busyLabel}>
+          <SubmitButton busy={busy} busyLabel={busyLabel} disabled={gone !== null}>
             {submitLabel}
           </SubmitButton>
         </DialogFooter>

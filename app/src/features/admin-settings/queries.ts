@@ -1,5 +1,6 @@
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { toast } from "sonner";
+import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
 import { messageOf } from "@/lib/errors";
 import { requireRow } from "@/lib/stale-row";
@@ -43,16 +44,65 @@ export const logoListQuery = () =>
     meta: { errorTitle: "Failed to load logos." },
   });
 
+/** Files of earlier and present logos, the newest first. */
+export const logoFileQuery = () =>
+  queryOptions({
+    queryKey: [...brandKey, "files"] as const,
+    queryFn: async () => {
+      const { data, error } = await basalt.storage
+        .from(bucket)
+        .list("logos", { limit: 100, sortBy: { column: "created_at", order: "desc" } });
+      if (error) throw error;
+      return data.map(({ name }) => `logos/${name}`);
+    },
+  });
+
+/** What the logo of a size was before: the newest other file, else the picture that comes with the app. */
+export function previousLogo(size: LogoSize, current: string | undefined, files: string[]) {
+  if (!current || !fileOf(current)) return null;
+  const earlier = files.find((file) => file.startsWith(`logos/${size}_`) && file !== fileOf(current));
+  return earlier ? addressOf(earlier) : bundledLogo;
+}
+
+/** As `features/brand` shows it where there is no other. */
+const bundledLogo = "/favicon.svg";
+
+const addressOf = (file: string) => new URL(basalt.storage.from(bucket).getPublicUrl(file).data.publicUrl).pathname;
+
+/** The file in storage that an address names, if it names one. */
+function fileOf(url: string) {
+  const name = url.split(`/object/public/${bucket}/`)[1];
+  return name?.startsWith("logos/") ? decodeURIComponent(name) : null;
+}
+
 const bucket = "public";
 /** The bucket's own limit. */
 const limitBytes = 5 * 1024 * 1024;
 
-/** Puts the picture into storage and makes it the logo of that size. */
+async function setLogo(size: LogoSize, url: string) {
+  const { data } = await basalt
+    .from("brand_assets")
+    .upsert({ asset_type: "logo", asset_size: size, asset_url: url }, { onConflict: "asset_type,asset_size" })
+    .select("id")
+    .maybeSingle()
+    .throwOnError();
+  requireRow(data);
+}
+
+/** Makes the previous picture the logo again. The present one becomes the previous. */
+export function useRevertLogo(size: LogoSize) {
+  return useChange({
+    failed: `Failed to upload ${size} logo. Please try again.`,
+    refetches: [brandKey],
+    change: (previous: string) => setLogo(size, previous),
+  });
+}
+
+/** Puts the picture into storage and makes it the logo of that size. The one before stays in storage, to be gone back to. */
 export function useUploadLogo(size: LogoSize) {
   const queryClient = useQueryClient();
   return useMutation({
     mutationFn: async (file: File) => {
-      await requireImage(file);
       const extension = /\.([a-z0-9]{1,5})$/i.exec(file.name)?.[1]?.toLowerCase() ?? "png";
       const path = `logos/${size}_${crypto.randomUUID()}.${extension}`;
       const store = basalt.storage.from(bucket);
@@ -60,44 +110,28 @@ export function useUploadLogo(size: LogoSize) {
       if (error) throw error;
       const before = queryClient.getQueryData(logoListQuery().queryKey)?.get(size);
       try {
-        const { data } = await basalt
-          .from("brand_assets")
-          .upsert(
-            {
-              asset_type: "logo",
-              asset_size: size,
-              asset_url: new URL(store.getPublicUrl(path).data.publicUrl).pathname,
-            },
-            { onConflict: "asset_type,asset_size" },
-          )
-          .select("id")
-          .maybeSingle()
-          .throwOnError();
-        requireRow(data);
+        await setLogo(size, addressOf(path));
       } catch (error) {
         void store.remove([path]);
         throw error;
       }
-      await removeReplaced(before);
+      const files = queryClient.getQueryData(logoFileQuery().queryKey) ?? [];
+      await removeOlder(files.filter((name) => name.startsWith(`logos/${size}_`) && name !== fileOf(before ?? "")));
     },
-    onSuccess: async () => {
-      await queryClient.invalidateQueries({ queryKey: brandKey });
-      toast.success(`The ${size} logo is updated`);
-    },
+    onSuccess: () => queryClient.invalidateQueries({ queryKey: brandKey }),
     onError: (error) =>
       void toast.error(`Failed to upload ${size} logo. Please try again.`, { description: messageOf(error) }),
   });
 }
 
-/** The file that no row names any more. That it stays is no failure of the upload. */
-async function removeReplaced(url: string | undefined) {
-  const name = url?.split(`/object/public/${bucket}/`)[1];
-  if (!name?.startsWith("logos/")) return;
-  const { error } = await basalt.storage.from(bucket).remove([decodeURIComponent(name)]);
-  if (error) console.warn("The replaced logo could not be removed.", error);
+/** Files that are neither the logo nor the one before. That they stay is no failure of the upload. */
+async function removeOlder(files: string[]) {
+  if (files.length === 0) return;
+  const { error } = await basalt.storage.from(bucket).remove(files);
+  if (error) console.warn("Replaced logos could not be removed.", error);
 }
 
-async function requireImage(file: File) {
+export async function requireImage(file: File) {
   if (!file.type.startsWith("image/")) throw new Error("Please choose an image file.");
   if (file.size > limitBytes) throw new Error("The image is too large: 5 MB at most.");
   // The type comes from the file name, so check that the browser can decode the content.

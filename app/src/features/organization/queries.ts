@@ -1,5 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
 import { basalt, type Row } from "@/lib/basalt";
+import { holdRow } from "@/lib/held";
 
 export type Organization = Row<"organizations">;
 
@@ -22,5 +23,6 @@ export const organizationQuery = (planId: string) =>
         .throwOnError();
       return data;
     },
+    structuralSharing: holdRow,
     meta: { errorTitle: "Error fetching organization data" },
   });

@@ -1,5 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
 import { basalt, type Row } from "@/lib/basalt";
+import { holdRow, holdRows, holdValue } from "@/lib/held";
 import { type PlanRole, toPlanRole } from "@/lib/plan-role";
 
 export type Plan = Row<"plans">;
@@ -9,6 +10,8 @@ export const planKeys = {
   all: ["plans"] as const,
   list: () => [...planKeys.all, "list"] as const,
   detail: (planId: string) => [...planKeys.all, "detail", planId] as const,
+  // Not below `plans`: what changes a plan does not ask for this anew.
+  fate: (planId: string) => ["plan-fate", planId] as const,
   role: (planId: string, userId: string) => [...planKeys.all, "role", planId, userId] as const,
   roles: (userId: string) => [...planKeys.all, "roles", userId] as const,
 };
@@ -26,6 +29,7 @@ export const planListQuery = () =>
         .throwOnError();
       return data;
     },
+    structuralSharing: holdRows,
     meta: { errorTitle: "Error fetching plans" },
   });
 
@@ -59,7 +63,19 @@ export const planQuery = (planId: string) =>
         .throwOnError();
       return data;
     },
+    structuralSharing: holdRow,
     meta: { errorTitle: "Error fetching plan" },
+  });
+
+/** What became of a plan that this person could see before. */
+export const planFateQuery = (planId: string) =>
+  queryOptions({
+    queryKey: planKeys.fate(planId),
+    queryFn: async ({ signal }): Promise<"deleted" | "removed"> => {
+      const { data } = await basalt.rpc("plan_exists", { plan: planId }).abortSignal(signal).throwOnError();
+      return data ? "removed" : "deleted";
+    },
+    staleTime: 0,
   });
 
 /** The person's role in a plan: as a member, else as the server's function says; when that fails, too, as the owner's. */
@@ -80,4 +96,6 @@ export const planRoleQuery = (planId: string, userId: string) =>
       // As the specification has it. It only decides which buttons show: policies refuse what they would do.
       return looked.error ? "owner" : toPlanRole(looked.data);
     },
+    // Dialogs go with the right to edit.
+    structuralSharing: (before, fresh) => holdValue(before, fresh),
   });

@@ -1,5 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
 import type { Row } from "@/lib/basalt";
+import { holdRows } from "@/lib/held";
 import { fetchOfPlan } from "@/lib/plan-rows";
 
 export type Priority = Row<"priorities">;
@@ -16,5 +17,6 @@ export const priorityListQuery = (planId: string) =>
   queryOptions({
     queryKey: priorityKeys.list(planId),
     queryFn: ({ signal }) => fetchOfPlan("priorities", planId, signal),
+    structuralSharing: holdRows,
     meta: { errorTitle: "Error fetching priorities" },
   });

@@ -1,5 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
 import type { Row } from "@/lib/basalt";
+import { holdRows } from "@/lib/held";
 import { fetchOfPlan } from "@/lib/plan-rows";
 
 export type Task = Row<"tasks">;
@@ -16,5 +17,6 @@ export const taskListQuery = (planId: string) =>
   queryOptions({
     queryKey: taskKeys.list(planId),
     queryFn: ({ signal }) => fetchOfPlan("tasks", planId, signal),
+    structuralSharing: holdRows,
     meta: { errorTitle: "Error fetching tasks" },
   });
