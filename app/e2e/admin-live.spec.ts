@@ -68,10 +68,11 @@ test("logo changes live on another browser", async ({ page: visitor, browser }) 
   await watchLive(visitor, "brand_assets");
   await admin.goto("/admin/settings?tab=logo");
   await expect(admin.getByRole("button", { name: "Upload regular logo" })).toBeEnabled();
-  const pressed = Date.now();
   await admin
     .getByLabel("File for the regular logo")
     .setInputFiles({ name: "ours.svg", mimeType: "image/svg+xml", buffer: Buffer.from(drawing) });
+  const pressed = Date.now();
+  await admin.getByRole("button", { name: "Save regular logo" }).click();
   const shown = visitor.getByRole("banner").locator("img");
   await expect(shown).toHaveAttribute("src", /\/storage\/v1\/object\/public\/public\/logos\/regular_.+\.svg$/);
   note("logo", pressed);

@@ -43,13 +43,20 @@ test("new logo appears everywhere in three sizes", async ({ administrator, signe
   await page
     .getByLabel("File for the favicon logo")
     .setInputFiles({ name: "new.png", mimeType: "image/png", buffer: pixel });
-  await expect(page.getByText("The favicon logo is updated")).toBeVisible();
+  for (const ground of ["light", "dark"]) {
+    await expect(page.getByAltText(`Favicon logo, not saved yet, on ${ground}`)).toBeVisible();
+  }
+  expect(await icon.getAttribute("href")).toBe(before);
+  await page.getByRole("button", { name: "Save favicon logo" }).click();
   await expect(icon).toHaveAttribute("href", /\/storage\/v1\/object\/public\/public\/logos\/favicon_.+\.png$/);
   const { status } = await page.evaluate(async () => {
     const link = document.querySelector<HTMLLinkElement>('link[rel="icon"]');
     return { status: (await fetch(link?.href ?? "")).status };
   });
   expect(status).toBe(200);
+  const after = await icon.getAttribute("href");
+  await page.getByRole("button", { name: "Revert the favicon logo" }).click();
+  await expect(icon).not.toHaveAttribute("href", after ?? "");
 
   await maria.client
     .from("brand_assets")

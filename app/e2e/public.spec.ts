@@ -284,3 +284,20 @@ test("each page has its own title and description", async ({ page }) => {
     await expect.soft(page.locator('meta[name="description"]'), path).toHaveAttribute("content", /\w{3,}/);
   }
 });
+
+test("slow first load shows header and skeleton", async ({ page }) => {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await page.route(/\/assets\/.*\.js$/, async (route) => {
+    await held;
+    await route.continue();
+  });
+  await page.goto("/", { waitUntil: "commit" });
+  await expect(page.locator("[data-first-paint]")).toBeVisible();
+  await expect(page.getByRole("status")).toHaveText("Loading...");
+  release();
+  await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+  await expect(page.locator("[data-first-paint]")).toHaveCount(0);
+});

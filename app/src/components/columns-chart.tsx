@@ -23,7 +23,7 @@ const fullHeight = 132;
 const [far, near, half] = [width / 2, width / 4, depth / 2];
 const ground = half + fullHeight + 4;
 
-/** One column of basalt per part, its height how much of it is done, the dashes its goal; the amber one is the highest. */
+/** One column of basalt per part, its height how much of it is done, the dashes its goal; the amber one is the highest, where there is one. */
 export function ColumnsChart({ columns, label, goals = true, className }: ColumnsChartProps) {
   const id = useId();
   const summit = highest(columns);
@@ -99,9 +99,9 @@ function hexagon(x: number, y: number) {
   return `M${x - far} ${y}L${x - near} ${y - half}H${x + near}L${x + far} ${y}L${x + near} ${y + half}H${x - near}Z`;
 }
 
-/** The key of the highest column; none while nothing has been done. */
-function highest(columns: ChartColumn[]) {
-  let best: ChartColumn | null = null;
-  for (const column of columns) if (column.percent > (best?.percent ?? 0)) best = column;
-  return best?.key ?? null;
+/** The key of the highest column; none while nothing has been done, or where several are as high. */
+export function highest(columns: ChartColumn[]) {
+  const top = Math.max(0, ...columns.map(({ percent }) => percent));
+  const summits = columns.filter(({ percent }) => percent === top);
+  return top > 0 && summits.length === 1 ? (summits[0]?.key ?? null) : null;
 }

@@ -8,6 +8,7 @@ import { LogoPicture } from "@/features/organization/logo-picture";
 import { organizationQuery } from "@/features/organization/queries";
 import { planQuery } from "@/features/plans/queries";
 import { priorityListQuery } from "@/features/priorities/queries";
+import { inPrintOrder } from "@/features/tasks/print-order";
 import { taskListQuery } from "@/features/tasks/queries";
 import { TaskFacts } from "@/features/tasks/task-row";
 import { useDocumentTitle } from "@/hooks/use-document-title";
@@ -93,7 +94,7 @@ export function Component() {
         </dl>
       )}
       {priorities.data.map((priority) => {
-        const own = tasks.data.filter((task) => task.priority_id === priority.id);
+        const own = inPrintOrder(tasks.data.filter((task) => task.priority_id === priority.id));
         const part = countDone(own);
         return (
           <section key={priority.id} className="pt-5">

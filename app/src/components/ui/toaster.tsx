@@ -15,9 +15,11 @@ export function Toaster() {
   return (
     <Sonner
       theme={theme}
-      // Never over a dialog's buttons: on a phone the lower edge is theirs, at a desk they may reach the corner.
-      position={isMobile || dialogOpen ? "top-center" : "bottom-right"}
-      mobileOffset={{ top: dialogOpen ? "0.5rem" : "4.5rem" }}
+      // Clear of headings, of new rows, which come first, and of a row's actions and a dialog's buttons, which are at the right.
+      position={isMobile ? "bottom-center" : "bottom-left"}
+      mobileOffset={{ bottom: dialogOpen ? "5.5rem" : "1rem" }}
+      // Below menus, which a person has just opened; above the shade of a dialog.
+      style={{ zIndex: dialogOpen ? 70 : 40 }}
       icons={{
         success: <CircleCheckIcon className="size-4.5 text-success" aria-hidden />,
         error: <CircleAlertIcon className="size-4.5 text-destructive" aria-hidden />,

@@ -14,6 +14,7 @@ import { Skeleton } from "@/components/ui/skeleton";
 import { useDebounced } from "@/hooks/use-debounced";
 import { messageOf } from "@/lib/errors";
 import { auditLogQuery, type LogLine } from "./queries";
+import { sentenceOf } from "./sentence";
 
 const actions: Record<string, { label: string; tone: "success" | "info" | "destructive" }> = {
   insert: { label: "Added", tone: "success" },
@@ -23,18 +24,8 @@ const actions: Record<string, { label: string; tone: "success" | "info" | "destr
   enable: { label: "Enabled", tone: "success" },
   set_webhook_secret: { label: "Saved", tone: "info" },
   replay: { label: "Replayed", tone: "info" },
-};
-
-const subjects: Record<string, string> = {
-  subscription_plans: "Subscription plan",
-  marketing_content: "Marketing content",
-  brand_assets: "Logo",
-  subscription_prompt: "Subscription prompt",
-  app_settings: "Setting",
-  user_roles: "Administrator",
-  users: "Account",
-  webhook_events: "Webhook event",
-  runtime_secrets: "Signing secret",
+  test_email: { label: "Sent", tone: "info" },
+  retry_mails: { label: "Retried", tone: "info" },
 };
 
 const columns: Column<LogLine>[] = [
@@ -63,14 +54,14 @@ const columns: Column<LogLine>[] = [
   {
     key: "subject",
     header: "What",
-    cell: ({ subject, subject_id }) => (
+    cell: (line) => (
       <span className="grid">
-        <span>{subjects[subject] ?? subject}</span>
+        <span className="[overflow-wrap:anywhere]">{sentenceOf(line)}</span>
         <span
-          title={subject_id ?? undefined}
+          title={line.subject_id ?? undefined}
           className="font-mono text-muted-foreground text-xs md:max-w-44 md:truncate"
         >
-          {subject_id}
+          {line.subject_id}
         </span>
       </span>
     ),
@@ -79,7 +70,7 @@ const columns: Column<LogLine>[] = [
     key: "details",
     header: "Details",
     unlabelled: true,
-    className: "md:w-72",
+    className: "md:w-56",
     cell: (line) => <Details line={line} />,
   },
 ];

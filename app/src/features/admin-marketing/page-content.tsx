@@ -13,6 +13,7 @@ import { Select } from "@/components/ui/select";
 import { Switch } from "@/components/ui/switch";
 import { UnsavedGuard } from "@/components/unsaved-guard";
 import { useRowForm } from "@/hooks/use-row-form";
+import { deadImage, imageLoads } from "@/lib/image-loads";
 import { type ContentRow, sectionQuery, useSaveSection } from "./queries";
 import { type ContentValues, contentFormSchema, fieldsOf, type Section, sectionGroups, sections } from "./schema";
 
@@ -98,11 +99,19 @@ interface ContentFormProps extends PageContentProps {
 
 function ContentForm({ section, row, renderPreview, onDirtyChange }: ContentFormProps) {
   const save = useSaveSection(section);
-  const { conflict, control, formState, register, submit, watch } = useRowForm({
+  const { conflict, control, formState, register, setError, submit, watch } = useRowForm({
     row,
     resolver: zodResolver(contentFormSchema),
     inputOf: valuesOf,
-    save: save.mutateAsync,
+    save: async (change: { base: ContentRow | null; values: ContentValues }) => {
+      const { imageurl } = change.values;
+      // One that was there before may be saved along with other changes.
+      if (imageurl && imageurl !== change.base?.imageurl && !(await imageLoads(imageurl))) {
+        setError("imageurl", { type: "server", message: deadImage }, { shouldFocus: true });
+        throw new Error(deadImage);
+      }
+      return save.mutateAsync(change);
+    },
   });
   const { errors, isDirty, isSubmitting } = formState;
   useEffect(() => {

@@ -11,9 +11,17 @@ import { Card } from "@/components/ui/card";
 import { Input, Textarea } from "@/components/ui/input";
 import { UnsavedGuard } from "@/components/unsaved-guard";
 import { useRowForm } from "@/hooks/use-row-form";
+import { deadImage, imageLoads } from "@/lib/image-loads";
 import { safeUrl } from "@/lib/safe-url";
 import { adminPromptQuery, type PromptRow, useSavePrompt } from "./queries";
-import { featuresOf, linesOf, type PromptFormInput, promptFormSchema, standardPrompt } from "./schema";
+import {
+  featuresOf,
+  linesOf,
+  type PromptFormInput,
+  type PromptFormValues,
+  promptFormSchema,
+  standardPrompt,
+} from "./schema";
 
 /** The words of the upgrade prompt, beside how it will look. */
 export function PromptSettings() {
@@ -39,11 +47,19 @@ export function PromptSettings() {
 
 function PromptForm({ row }: { row: PromptRow | null }) {
   const save = useSavePrompt();
-  const { conflict, formState, register, submit, watch } = useRowForm({
+  const { conflict, formState, register, setError, submit, watch } = useRowForm({
     row,
     resolver: zodResolver(promptFormSchema),
     inputOf,
-    save: save.mutateAsync,
+    save: async (change: { base: PromptRow | null; values: PromptFormValues }) => {
+      const { imageUrl } = change.values;
+      // One that was there before may be saved along with other changes.
+      if (imageUrl && imageUrl !== change.base?.image_url && !(await imageLoads(imageUrl))) {
+        setError("imageUrl", { type: "server", message: deadImage }, { shouldFocus: true });
+        throw new Error(deadImage);
+      }
+      return save.mutateAsync(change);
+    },
   });
   const { errors, isDirty, isSubmitting } = formState;
   const input = watch();

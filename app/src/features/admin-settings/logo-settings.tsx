@@ -1,14 +1,26 @@
 import { useQuery } from "@tanstack/react-query";
 import { UploadIcon } from "lucide-react";
-import { useRef } from "react";
+import { useEffect, useRef, useState } from "react";
+import { toast } from "sonner";
 import { ErrorState } from "@/components/page-state";
 import { SubmitButton } from "@/components/submit-button";
+import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
 import { Skeleton } from "@/components/ui/skeleton";
+import { UnsavedGuard } from "@/components/unsaved-guard";
 import { cn } from "@/lib/cn";
 import { messageOf } from "@/lib/errors";
 import { safeUrl } from "@/lib/safe-url";
-import { type LogoSize, logoListQuery, logoSizes, useUploadLogo } from "./queries";
+import {
+  type LogoSize,
+  logoFileQuery,
+  logoListQuery,
+  logoSizes,
+  previousLogo,
+  requireImage,
+  useRevertLogo,
+  useUploadLogo,
+} from "./queries";
 
 const uses: Record<LogoSize, { title: string; use: string; picture: string }> = {
   regular: { title: "Regular", use: "Header and footer", picture: "max-h-16 max-w-48" },
@@ -52,26 +64,53 @@ interface LogoCardProps {
   loading: boolean;
 }
 
+/** A chosen picture is shown first, on light and dark, and saved by a press of its own. */
 function LogoCard({ size, url, loading }: LogoCardProps) {
   const { title, use, picture } = uses[size];
   const upload = useUploadLogo(size);
+  const revert = useRevertLogo(size);
+  const files = useQuery(logoFileQuery());
   const input = useRef<HTMLInputElement>(null);
-  const image = safeUrl(url);
+  const [draft, setDraft] = useState<{ file: File; url: string } | null>(null);
+  useEffect(() => {
+    if (draft) return () => URL.revokeObjectURL(draft.url);
+  }, [draft]);
+  const image = draft?.url ?? safeUrl(url);
+  const previous = files.data ? previousLogo(size, url, files.data) : null;
+  const busy = upload.isPending || revert.isPending;
+
+  async function choose(file: File) {
+    try {
+      await requireImage(file);
+      setDraft({ file, url: URL.createObjectURL(file) });
+    } catch (error) {
+      toast.error(`Failed to upload ${size} logo. Please try again.`, { description: messageOf(error) });
+    }
+  }
+
   return (
     <li className="grid content-start gap-3 rounded-lg border p-4">
       <div>
         <h3 className="text-label">{title}</h3>
         <p className="text-muted-foreground text-sm">{use}</p>
       </div>
-      <div className="grid h-28 place-items-center overflow-hidden rounded-md bg-muted p-4">
-        {loading ? (
-          <Skeleton className="h-10 w-24 bg-border" />
-        ) : image ? (
-          <img src={image} alt={`${title} logo`} className={cn("object-contain", picture)} />
-        ) : (
-          <p className="text-muted-foreground text-sm">None</p>
-        )}
-      </div>
+      {loading ? (
+        <Skeleton className="h-28" />
+      ) : image ? (
+        <div className="grid grid-cols-2 overflow-hidden rounded-md border">
+          {grounds.map(({ name, looks }) => (
+            <div key={name} className={cn("grid h-28 place-items-center overflow-hidden p-3", looks)}>
+              <img
+                src={image}
+                alt={`${title} logo${draft ? ", not saved yet" : ""}, on ${name}`}
+                className={cn("max-w-full object-contain", picture)}
+              />
+            </div>
+          ))}
+        </div>
+      ) : (
+        <p className="grid h-28 place-items-center rounded-md bg-muted text-muted-foreground text-sm">None</p>
+      )}
       <input
         ref={input}
         type="file"
@@ -83,20 +122,52 @@ function LogoCard({ size, url, loading }: LogoCardProps) {
           const file = target.files?.[0];
           // The same file can be chosen again after a failure.
           target.value = "";
-          if (file) upload.mutate(file);
+          if (file) void choose(file);
         }}
       />
-      <SubmitButton
-        type="button"
-        variant="secondary"
-        busy={upload.isPending}
-        busyLabel="Uploading..."
-        disabled={upload.isPending || loading}
-        onClick={() => input.current?.click()}
-      >
-        <UploadIcon aria-hidden />
-        Upload {size} logo
-      </SubmitButton>
+      {draft ? (
+        <div className="flex flex-wrap gap-2">
+          <SubmitButton
+            type="button"
+            busy={upload.isPending}
+            busyLabel="Uploading..."
+            disabled={busy}
+            onClick={() => upload.mutate(draft.file, { onSuccess: () => setDraft(null) })}
+          >
+            Save {size} logo
+          </SubmitButton>
+          <Button variant="secondary" disabled={busy} onClick={() => setDraft(null)}>
+            Discard
+          </Button>
+        </div>
+      ) : (
+        <div className="flex flex-wrap gap-2">
+          <Button variant="secondary" disabled={busy || loading} onClick={() => input.current?.click()}>
+            <UploadIcon aria-hidden />
+            Upload {size} logo
+          </Button>
+          {previous && (
+            <SubmitButton
+              type="button"
+              variant="ghost"
+              busy={revert.isPending}
+              busyLabel="Reverting..."
+              disabled={busy}
+              aria-label={`Revert the ${size} logo`}
+              onClick={() => revert.mutate(previous)}
+            >
+              Revert
+            </SubmitButton>
+          )}
+        </div>
+      )}
+      <UnsavedGuard when={draft !== null && !upload.isPending} />
     </li>
   );
 }
+
+/** Both themes' backgrounds, whatever the theme of this page. */
+const grounds = [
+  { name: "light", looks: "bg-[#fbfaf7]" },
+  { name: "dark", looks: "bg-[#131a1c]" },
+];

@@ -71,7 +71,7 @@ export function StepsScene() {
   return (
     <Scene>
       <div className="flex items-center gap-4 border-b px-5 py-4">
-        <span className="min-w-0 grow truncate font-semibold">Open four neighbourhood hubs</span>
+        <span className="min-w-0 grow truncate font-semibold">Open four neighborhood hubs</span>
         <span className="shrink-0 text-muted-foreground text-xs tabular-nums">2/4</span>
         <span className="h-1.5 w-14 shrink-0 overflow-hidden rounded-full bg-muted">
           <span className="block h-full w-1/2 rounded-full bg-primary" />

@@ -54,9 +54,10 @@ function View({ organization, onEdit }: { organization: Organization | null; onE
   ].filter(({ text }) => text);
   return (
     <div className="grid gap-4">
-      <div className="flex items-center gap-4">
+      {/* On a narrow phone the button is below: beside it, the words of a name would break. */}
+      <div className="flex items-center gap-4 max-[400px]:flex-wrap">
         <LogoPicture url={organization?.logo_url ?? null} className="size-12" />
-        <div className="min-w-0 grow">
+        <div className="min-w-0 grow max-[400px]:basis-[calc(100%-4rem)]">
           <h2 dir="auto" className="text-label [overflow-wrap:anywhere]">
             {organization?.name || "Organization"}
           </h2>

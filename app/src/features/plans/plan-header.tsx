@@ -66,8 +66,9 @@ export function PlanHeader({ plan, role, done, priorities, onExport, presence, r
           </Button>
           {presence}
         </div>
-        <div className="mt-2 flex items-start gap-3">
-          <div className="min-w-0 grow">
+        {/* On a narrow phone the title has a line of its own: beside the buttons, its words would break. */}
+        <div className="mt-2 flex items-start gap-3 max-[400px]:flex-wrap">
+          <div className="min-w-0 grow max-[400px]:basis-full">
             {canEdit(role) ? (
               <InlineEdit
                 label="Rename the plan"
@@ -131,16 +132,19 @@ export function PlanHeader({ plan, role, done, priorities, onExport, presence, r
         )}
       </div>
       <section aria-label="Progress" className="self-start rounded-xl border bg-surface p-4">
-        <div className="flex h-36 items-end justify-center">
-          {priorities && priorities.length > 0 && (
-            <ColumnsChart
-              columns={priorities}
-              className="max-h-full"
-              label={`Progress by priority: ${priorities.map(({ title, percent: part }) => `${title} ${part}%`).join(", ")}`}
-            />
-          )}
-        </div>
-        <div className="mt-4 flex items-baseline justify-between text-sm">
+        {/* Kept free while it is loaded; without priorities there is nothing to draw. */}
+        {priorities?.length !== 0 && (
+          <div className="mb-4 flex h-36 items-end justify-center">
+            {priorities && (
+              <ColumnsChart
+                columns={priorities}
+                className="max-h-full"
+                label={`Progress by priority: ${priorities.map(({ title, percent: part }) => `${title} ${part}%`).join(", ")}`}
+              />
+            )}
+          </div>
+        )}
+        <div className="flex items-baseline justify-between text-sm">
           <h2 className="font-semibold">Progress</h2>
           <span className="font-semibold tabular-nums">{percent}%</span>
         </div>

@@ -46,6 +46,6 @@ test("rejects more than 10,000 lines", () => {
 
 test("template can be imported unchanged", () => {
   expect(parsePriorities(decodeText(new TextEncoder().encode(template)))).toEqual({
-    priorities: [{ title: "Open four neighbourhood hubs", description: "Halls within 15 minutes' walk" }],
+    priorities: [{ title: "Open four neighborhood hubs", description: "Halls within 15 minutes' walk" }],
   });
 });

@@ -11,7 +11,7 @@ export type ParsedImport = { errors: string[] } | { priorities: ImportedPriority
 export const templateName = "priorities_template.csv";
 export const template = toCsv([
   ["title", "description"],
-  ["Open four neighbourhood hubs", "Halls within 15 minutes' walk"],
+  ["Open four neighborhood hubs", "Halls within 15 minutes' walk"],
 ]);
 
 const requiredHeaders = ["title", "description"];

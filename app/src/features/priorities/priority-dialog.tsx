@@ -73,7 +73,7 @@ function PriorityForm({ planId, priority, onSaved }: PriorityFormProps) {
         limit={{ used: watch("title").length, of: titleLimit }}
         required
       >
-        <Input autoComplete="off" placeholder="Open four neighbourhood hubs" {...register("title")} />
+        <Input autoComplete="off" placeholder="Open four neighborhood hubs" {...register("title")} />
       </FormField>
       <RichTextField
         control={control}

@@ -60,7 +60,7 @@ export const TaskRow = memo(function TaskRow({ task, actions }: TaskRowProps) {
           disabled={!actions}
           aria-labelledby={titleId}
           aria-keyshortcuts={actions ? "ArrowUp ArrowDown Space E N" : undefined}
-          className="mt-0.5 disabled:opacity-100"
+          className="mt-0.5"
           onCheckedChange={(checked) => actions?.toggle(task, checked === true)}
         />
       </td>

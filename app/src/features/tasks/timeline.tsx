@@ -1,6 +1,6 @@
 import { addDays, addMonths, format, isSameMonth, parseISO, startOfMonth, startOfWeek } from "date-fns";
 import { ChevronLeftIcon, ChevronRightIcon, CircleCheckIcon, TriangleAlertIcon } from "lucide-react";
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { PageState } from "@/components/page-state";
 import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
@@ -20,7 +20,25 @@ export function Timeline({ tasks }: { tasks: Task[] }) {
     .sort((one, other) => one.due_date.localeCompare(other.due_date));
   const overdue = dated.filter(isOverdue);
   const [month, setMonth] = useState(() => firstMonth(dated));
+  // On a phone the list begins today; the past opens when it is asked for.
+  const [showsPast, setShowsPast] = useState(false);
+  const [wanted, setWanted] = useState<string | null>(null);
+  const timeline = useRef<HTMLDivElement>(null);
   const undated = tasks.length - dated.length;
+  useEffect(() => {
+    if (!wanted) return;
+    const mark = timeline.current?.querySelector<HTMLElement>(`[data-task="${wanted}"]`);
+    mark?.scrollIntoView({ block: "center" });
+    mark?.focus({ preventScroll: true });
+    setWanted(null);
+  }, [wanted]);
+
+  function leadTo(task: Dated) {
+    setMonth(monthOf(task));
+    setShowsPast(true);
+    setWanted(task.id);
+  }
+
   if (dated.length === 0) {
     return (
       <Card>
@@ -33,24 +51,25 @@ export function Timeline({ tasks }: { tasks: Task[] }) {
     );
   }
   return (
-    <div className="grid gap-3">
+    <div ref={timeline} className="grid gap-3">
       <p className="flex flex-wrap gap-x-4 text-muted-foreground text-sm">
-        {overdue[0] &&
-          (isMobile ? (
-            <span className="font-medium text-destructive">{overdue.length} overdue</span>
-          ) : (
-            <button
-              type="button"
-              title="Show the first of them"
-              className="rounded-xs font-medium text-destructive underline decoration-from-font underline-offset-2"
-              onClick={() => overdue[0] && setMonth(monthOf(overdue[0]))}
-            >
-              {overdue.length} overdue
-            </button>
-          ))}
+        {overdue[0] && (
+          <button
+            type="button"
+            title="Show the first of them"
+            className="rounded-xs font-medium text-destructive underline decoration-from-font underline-offset-2 max-md:-my-2.5 max-md:min-h-11"
+            onClick={() => overdue[0] && leadTo(overdue[0])}
+          >
+            {overdue.length} overdue
+          </button>
+        )}
         {undated > 0 && <span>{undated} without a due date</span>}
       </p>
-      {isMobile ? <DayList tasks={dated} /> : <Month tasks={dated} month={month} onMonthChange={setMonth} />}
+      {isMobile ? (
+        <DayList tasks={dated} showsPast={showsPast} onShowPast={() => setShowsPast(true)} />
+      ) : (
+        <Month tasks={dated} month={month} onMonthChange={setMonth} wanted={wanted} />
+      )}
     </div>
   );
 }
@@ -68,9 +87,11 @@ interface MonthProps {
   tasks: Dated[];
   month: Date;
   onMonthChange: (month: Date) => void;
+  /** The task that must be shown. */
+  wanted: string | null;
 }
 
-function Month({ tasks, month, onMonthChange: setMonth }: MonthProps) {
+function Month({ tasks, month, onMonthChange: setMonth, wanted }: MonthProps) {
   const first = startOfWeek(month, { weekStartsOn: 1 });
   const weeks = [0, 1, 2, 3, 4, 5]
     .map((week) => [0, 1, 2, 3, 4, 5, 6].map((day) => addDays(first, week * 7 + day)))
@@ -126,13 +147,7 @@ function Month({ tasks, month, onMonthChange: setMonth }: MonthProps) {
                     >
                       {format(day, "d")}
                     </time>
-                    <ul className="mt-1 grid gap-1">
-                      {byDay.get(date)?.map((task) => (
-                        <li key={task.id}>
-                          <TaskMark task={task} />
-                        </li>
-                      ))}
-                    </ul>
+                    <DayTasks key={date} date={date} tasks={byDay.get(date) ?? []} wanted={wanted} />
                   </td>
                 );
               })}
@@ -144,7 +159,68 @@ function Month({ tasks, month, onMonthChange: setMonth }: MonthProps) {
   );
 }
 
-function DayList({ tasks }: { tasks: Dated[] }) {
+const mostPerDay = 3;
+
+interface DayTasksProps {
+  date: string;
+  tasks: Dated[];
+  wanted: string | null;
+}
+
+/** Three of a day's tasks, and a way to the others. */
+function DayTasks({ date, tasks, wanted }: DayTasksProps) {
+  const [showsAll, setShowsAll] = useState(false);
+  const more = tasks.length - mostPerDay;
+  const all = showsAll || tasks.slice(mostPerDay).some(({ id }) => id === wanted);
+  if (all && !showsAll) setShowsAll(true);
+  return (
+    <>
+      <ul className="mt-1 grid gap-1">
+        {(all ? tasks : tasks.slice(0, mostPerDay)).map((task) => (
+          <li key={task.id}>
+            <TaskMark task={task} />
+          </li>
+        ))}
+      </ul>
+      {more > 0 && (
+        <button
+          type="button"
+          aria-expanded={all}
+          className="mt-1 min-h-6 rounded-sm px-1.5 font-medium text-muted-foreground hover:text-foreground"
+          onClick={() => setShowsAll(!all)}
+        >
+          {all ? "Show fewer" : `+${more} more`}
+          <span className="sr-only"> on {formatDay(date)}</span>
+        </button>
+      )}
+    </>
+  );
+}
+
+interface DayListProps {
+  tasks: Dated[];
+  showsPast: boolean;
+  onShowPast: () => void;
+}
+
+function DayList({ tasks, showsPast, onShowPast }: DayListProps) {
+  const now = today();
+  const past = tasks.filter((task) => task.due_date < now);
+  const shown = showsPast ? tasks : tasks.slice(past.length);
+  return (
+    <>
+      {past.length > 0 && !showsPast && (
+        <Button variant="secondary" size="small" className="justify-self-start" onClick={onShowPast}>
+          Show {past.length} earlier
+        </Button>
+      )}
+      {shown.length === 0 && <p className="text-muted-foreground text-sm">Nothing is due from today on.</p>}
+      <Months tasks={shown} />
+    </>
+  );
+}
+
+function Months({ tasks }: { tasks: Dated[] }) {
   return [...Map.groupBy(tasks, (task) => task.due_date.slice(0, 7))].map(([month, inMonth]) => (
     <section key={month}>
       <h3 className="mb-2 text-label">{format(parseISO(`${month}-01`), "MMMM yyyy")}</h3>
@@ -168,6 +244,8 @@ function TaskMark({ task }: { task: Task }) {
   return (
     <p
       title={task.title}
+      data-task={task.id}
+      tabIndex={-1}
       className={cn(
         "flex items-start gap-1 rounded-sm px-1.5 py-0.5 [overflow-wrap:anywhere]",
         task.is_completed && "bg-muted text-muted-foreground",
