@@ -199,7 +199,8 @@ fn verdict(answer: &Answer, from_email: &str) -> Result<(), AccountFault> {
         return Err(AccountFault::Unknown("Resend returned an unexpected response".to_owned()));
     };
     let wanted = from_email.rsplit('@').next().unwrap_or_default().to_ascii_lowercase();
-    let is_verified = |domain: &Domain| domain.status == "verified" && domain.name.eq_ignore_ascii_case(&wanted);
+    let is_verified =
+        |domain: &Domain| domain.status == "verified" && domain.name.eq_ignore_ascii_case(&wanted);
     if wanted == TRIAL_DOMAIN || has_more || data.iter().any(is_verified) {
         Ok(())
     } else {
@@ -275,11 +276,17 @@ mod tests {
             headers: HeaderMap::new(),
             body: body.to_owned().into(),
         };
-        let listed = answer(200, r#"{"object":"list","data":[{"name":"Example.org","status":"verified"},{"name":"new.org","status":"pending"}]}"#);
+        let listed = answer(
+            200,
+            r#"{"object":"list","data":[{"name":"Example.org","status":"verified"},{"name":"new.org","status":"pending"}]}"#,
+        );
         assert_eq!(verdict(&listed, "plans@example.org"), Ok(()));
         assert_eq!(verdict(&listed, "onboarding@resend.dev"), Ok(()));
         for domain in ["new.org", "mail.example.org"] {
-            assert_eq!(verdict(&listed, &format!("a@{domain}")), Err(AccountFault::Domain(domain.to_owned())));
+            assert_eq!(
+                verdict(&listed, &format!("a@{domain}")),
+                Err(AccountFault::Domain(domain.to_owned()))
+            );
         }
         assert_eq!(verdict(&answer(200, r#"{"data":[],"has_more":true}"#), "a@example.org"), Ok(()));
         let error = |status, name: &str| {
@@ -287,7 +294,8 @@ mod tests {
             verdict(&answer(status, &body), "a@example.org")
         };
         assert_eq!(error(401, "restricted_api_key"), Ok(()));
-        for (status, name) in [(401, "validation_error"), (403, "invalid_api_key"), (400, "validation_error")] {
+        for (status, name) in [(401, "validation_error"), (403, "invalid_api_key"), (400, "validation_error")]
+        {
             assert_eq!(error(status, name), Err(AccountFault::Key("API key is invalid".to_owned())));
         }
         for (status, name) in [(429, "rate_limit_exceeded"), (500, "application_error"), (503, "x")] {

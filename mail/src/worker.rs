@@ -104,7 +104,11 @@ impl Sender {
     ///
     /// # Errors
     /// The account cannot send, or Resend cannot be asked.
-    pub async fn check_account(&self, key: Option<SecretString>, from_email: &str) -> Result<(), AccountFault> {
+    pub async fn check_account(
+        &self,
+        key: Option<SecretString>,
+        from_email: &str,
+    ) -> Result<(), AccountFault> {
         let unknown = |message: &str| AccountFault::Unknown(message.to_owned());
         let Some(Provider { resend, .. }) = &self.provider else {
             return Err(unknown("this server does not send through Resend"));

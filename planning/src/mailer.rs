@@ -130,11 +130,12 @@ impl Mailer {
         let queue = queue(self.system.clone(), &self.outbox);
         let database = MailError::Database;
         let mut retried = 0;
-        if with_abandoned {
-            retried += queue.retry(RetrySelection::Dead).await.map_err(database)?.map_or(0, |keys| keys.len());
-        }
-        // Mails that have not failed yet are due, or being sent.
+        // Before the abandoned ones join them. Mails that have not failed yet are due, or being sent.
         let waiting = queue.list(&["queued"], RETRIES).await.map_err(database)?;
+        if with_abandoned {
+            retried +=
+                queue.retry(RetrySelection::Dead).await.map_err(database)?.map_or(0, |keys| keys.len());
+        }
         let has_failed = waiting.jobs.into_iter().filter(|job| job.last_error.is_some());
         let mut keys: Vec<String> = has_failed.map(|job| job.key).collect();
         while !keys.is_empty() {

@@ -35,11 +35,13 @@ pub(crate) async fn test_mail_key(app: Arc<App>, parts: Parts, body: Body) -> An
             Refusal::bad_request(format!("Resend rejects this key: {message}")).with_code("api_key")
         }
         AccountFault::Domain(domain) => {
-            let message = format!("{domain} is not a verified domain of this Resend account. Verify it there first.");
+            let message =
+                format!("{domain} is not a verified domain of this Resend account. Verify it there first.");
             Refusal::bad_request(message).with_code("from_email")
         }
         AccountFault::Unknown(reason) => {
-            let message = format!("The key could not be tested, and nothing was saved: {reason}. Please try again.");
+            let message =
+                format!("The key could not be tested, and nothing was saved: {reason}. Please try again.");
             Refusal::new(StatusCode::BAD_GATEWAY, message)
         }
     })?;
