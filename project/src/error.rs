@@ -13,12 +13,6 @@ pub enum ProjectError {
         /// The configured path.
         dir: PathBuf,
     },
-    /// The folder contains `supabase/config.toml`.
-    #[error("{} is a Supabase project; this release supports only projects with migrations/NNNN_name.sql", dir.display())]
-    SupabaseLayout {
-        /// The configured path.
-        dir: PathBuf,
-    },
     /// A file cannot be read.
     #[error("{file}: {source}")]
     Read {
@@ -78,6 +72,35 @@ pub enum ProjectError {
         line: usize,
         /// The reason.
         reason: &'static str,
+    },
+    /// A version without a file.
+    #[error("no migration in the folder has the number {version}; `basalt migration list` shows them")]
+    NoVersion {
+        /// The version.
+        version: String,
+    },
+    /// A bucket of `supabase/config.toml` cannot be created or changed.
+    #[error("supabase/config.toml, bucket {name}: {error}")]
+    Bucket {
+        /// The bucket's name.
+        name: String,
+        /// PostgreSQL's error.
+        #[source]
+        error: Box<PgError>,
+    },
+    /// A file of a Supabase project failed, and `--strict` stops there.
+    #[error("{failure}\n  later files were not applied because of --strict")]
+    Strict {
+        /// The failure.
+        failure: String,
+    },
+    /// The command works on Supabase's layout only, or on Basalt's only.
+    #[error("{dir}: {message}", dir = dir.display())]
+    WrongLayout {
+        /// The folder.
+        dir: PathBuf,
+        /// What the command needs.
+        message: &'static str,
     },
     /// PostgreSQL rejected a statement; the file was rolled back.
     #[error("{0}")]

@@ -108,8 +108,14 @@ fn check_migration_name(file: &File) -> Result<(), ProjectError> {
     })
 }
 
-/// The `.sql` files directly in a folder, sorted by name; empty if the folder does not exist.
+/// The `.sql` files directly in a folder, sorted by name; none if the folder does not exist.
 fn read_folder(dir: &Path, folder: &str, kind: Kind) -> Result<Vec<File>, ProjectError> {
+    let names = sql_files(dir, folder)?;
+    names.iter().map(|name| read_file(dir, &format!("{folder}/{name}"), kind)).collect()
+}
+
+/// The names of the `.sql` files directly in a folder, in byte order; none if the folder does not exist.
+pub(crate) fn sql_files(dir: &Path, folder: &str) -> Result<Vec<String>, ProjectError> {
     let unreadable = |source| ProjectError::Read { file: folder.to_owned(), source };
     let entries = match std::fs::read_dir(dir.join(folder)) {
         Ok(entries) => entries,
@@ -130,12 +136,19 @@ fn read_folder(dir: &Path, folder: &str, kind: Kind) -> Result<Vec<File>, Projec
         }
     }
     names.sort_unstable();
-    names.iter().map(|name| read_file(dir, &format!("{folder}/{name}"), kind)).collect()
+    Ok(names)
 }
 
-fn read_file(dir: &Path, path: &str, kind: Kind) -> Result<File, ProjectError> {
+/// Maximum size of a SQL file: far beyond what a project contains, but bounded.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+pub(crate) fn read_file(dir: &Path, path: &str, kind: Kind) -> Result<File, ProjectError> {
     let read = || {
-        let bytes = std::fs::read(dir.join(path))?;
+        let path = dir.join(path);
+        if std::fs::metadata(&path)?.len() > MAX_FILE_BYTES {
+            return Err(std::io::Error::new(ErrorKind::FileTooLarge, "the file is larger than 64 MiB"));
+        }
+        let bytes = std::fs::read(path)?;
         String::from_utf8(bytes)
             .map_err(|_| std::io::Error::new(ErrorKind::InvalidData, "the file is not UTF-8 text"))
     };

@@ -42,7 +42,9 @@ pub struct Report {
 }
 
 /// "BasaltPr" as bytes; the system migrations use another key.
-const LOCK_KEY: i64 = 0x4261_7361_6c74_5072;
+pub(crate) const LOCK_KEY: i64 = 0x4261_7361_6c74_5072;
+
+pub(crate) const WAITING: &str = "waiting for another server, which is applying the project to this database";
 
 const HISTORY: &str = "
 create schema if not exists supabase_migrations;
@@ -132,7 +134,7 @@ impl<'a, P: FnMut(&str) + Send> MigrationSource for Source<'a, P> {
     const BUSY: ProjectError = ProjectError::Busy;
 
     fn waiting(&mut self) {
-        (self.progress)("waiting for another server, which is applying the project to this database");
+        (self.progress)(WAITING);
     }
 
     async fn plan(&mut self, client: &Client) -> Result<Plan<'a>, ProjectError> {

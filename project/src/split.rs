@@ -9,6 +9,8 @@ pub(crate) struct Statement<'a> {
     pub(crate) text: &'a str,
     /// The one-based line of the first word.
     pub(crate) line: usize,
+    /// Whether a semicolon follows; only the last statement may lack it.
+    pub(crate) is_terminated: bool,
 }
 
 impl Statement<'_> {
@@ -26,12 +28,12 @@ pub(crate) fn split(sql: &str) -> Vec<Statement<'_>> {
     let mut statements = Vec::new();
     let mut line = 1;
     let mut counted = 0;
-    while let Some((start, end)) = scanner.statement() {
+    while let Some((start, end, is_terminated)) = scanner.statement() {
         line += newlines(sql, counted, start);
         counted = start;
         // Every boundary is an ASCII byte, so the slice is never inside a character.
         if let Some(text) = sql.get(start..end) {
-            statements.push(Statement { text: text.trim_end(), line });
+            statements.push(Statement { text: text.trim_end(), line, is_terminated });
         }
     }
     statements
@@ -47,8 +49,8 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
-    /// Start and end of the next statement.
-    fn statement(&mut self) -> Option<(usize, usize)> {
+    /// Start and end of the next statement, and whether a semicolon follows.
+    fn statement(&mut self) -> Option<(usize, usize, bool)> {
         let mut start = None;
         let mut parentheses = 0_usize;
         // Depth of `BEGIN ATOMIC` and nested `CASE`, each of which ends with `END`.
@@ -66,7 +68,7 @@ impl Scanner<'_> {
                 let end = self.at;
                 self.at += 1;
                 match start {
-                    Some(start) => return Some((start, end)),
+                    Some(start) => return Some((start, end, true)),
                     None => continue,
                 }
             }
@@ -100,7 +102,7 @@ impl Scanner<'_> {
             }
             previous_was_begin = is_begin;
         }
-        start.map(|start| (start, self.at))
+        start.map(|start| (start, self.at, false))
     }
 
     fn peek(&self, ahead: usize) -> Option<u8> {

@@ -34,13 +34,7 @@ const JSON: &str = "export type Json =
 /// A schema does not exist, or the connection breaks.
 pub async fn generate(client: &Client, schemas: &[String]) -> Result<String, ProjectError> {
     let Some(default_schema) = schemas.first() else { return Err(ProjectError::NoSchemas) };
-    let known: Vec<String> = client
-        .query_one(
-            "select array(select nspname::text from pg_catalog.pg_namespace where nspname = any ($1))",
-            &[&schemas],
-        )
-        .await?
-        .try_get(0)?;
+    let known = existing_schemas(client, schemas).await?;
     if let Some(unknown) = schemas.iter().find(|schema| !known.contains(schema)) {
         return Err(ProjectError::NoSchema { schema: unknown.clone() });
     }
@@ -71,6 +65,17 @@ pub async fn generate(client: &Client, schemas: &[String]) -> Result<String, Pro
     let helpers = include_str!("typescript/helpers.ts")
         .replace("Schemas[\"public\"]", &format!("Schemas[{}]", quoted(default_schema)));
     Ok(format!("{JSON}{database}{helpers}{constants}"))
+}
+
+/// Those of the schemas that exist, in their order. A project may expose schemas of extensions that it does not have.
+///
+/// # Errors
+/// The connection breaks.
+pub async fn existing_schemas(client: &Client, schemas: &[String]) -> Result<Vec<String>, ProjectError> {
+    const KNOWN: &str =
+        "select array(select nspname::text from pg_catalog.pg_namespace where nspname = any ($1))";
+    let known: Vec<String> = client.query_one(KNOWN, &[&schemas]).await?.try_get(0)?;
+    Ok(schemas.iter().filter(|schema| known.contains(schema)).cloned().collect())
 }
 
 /// The version from which supabase-js 2.119 derives features: 13 and 14 enable `maxAffected` and spreads of lists; later versions are unknown to it.

@@ -9,5 +9,6 @@ mod policy_check;
 mod policy_mutations;
 mod project_files;
 mod schemas;
+mod supabase_layout;
 mod support;
 mod system_migrations;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use basalt_project::{MigrateOptions, Project, ProjectError, Report};
+use basalt_project::{MigrateOptions, Project, ProjectError, ProjectLayout, Report};
 use tokio_postgres::Client;
 
 use super::support::{admin, database, project, values, write};
@@ -220,8 +220,10 @@ fn invalid_project_folder_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("nowhere");
     assert!(Project::open(&missing).unwrap_err().to_string().contains("nowhere is not a folder"));
+    let layout = || Project::open(dir.path()).unwrap().layout();
+    assert_eq!(layout(), ProjectLayout::Basalt);
     write(dir.path(), "supabase/config.toml", "");
-    assert!(matches!(Project::open(dir.path()), Err(ProjectError::SupabaseLayout { .. })));
+    assert_eq!(layout(), ProjectLayout::Supabase);
     write(dir.path(), "migrations/0001_a.sql", "");
-    Project::open(dir.path()).unwrap();
+    assert_eq!(layout(), ProjectLayout::Basalt);
 }
