@@ -106,7 +106,7 @@ pub(crate) async fn explain(context: &ExecuteContext<'_>, mut error: RestError) 
             let hint = hint(context, denial).await;
             if let Some(Hint::Grant(grant)) = hint.as_ref().filter(|_| is_new) {
                 let role = &context.caller.role;
-                tracing::info!("{} for role {role}; if it should have access, run: {grant}", denial.message);
+                tracing::warn!("{} for role {role}; if it should have access, run: {grant}", denial.message);
             }
             denial.hint = hint.filter(|_| is_trusted).map(Hint::into_text);
         }
