@@ -1,10 +1,13 @@
 //! Parses the command line and runs the command.
 
 mod command_database;
+mod db;
 mod functions;
 mod generate;
+mod init;
 mod keys;
 mod mail;
+mod migration;
 mod policies;
 mod secrets;
 mod storage;
@@ -25,6 +28,7 @@ use crate::secrets::Secrets;
 use crate::{doctor, logging, serve};
 use basalt_functions::built_in::BuiltIn;
 use basalt_http::shutdown::{EndSignals, Shutdown};
+use basalt_project::ProjectLayout;
 
 /// A Supabase-compatible backend on PostgreSQL, in one process. `basalt serve` starts it.
 #[derive(Debug, Parser)]
@@ -46,6 +50,9 @@ enum Command {
         /// With --only rest: a postgrest.conf. PGRST_* variables are read too.
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
+        /// In a folder with supabase/: does not start if a migration or seed fails, instead of reporting it.
+        #[arg(long)]
+        strict: bool,
     },
     /// Brings the database up to date (roles, schemas, the project's migrations and policies) and stops.
     Migrate {
@@ -55,6 +62,25 @@ enum Command {
         /// Records migrations as applied that another tool, such as `supabase db push`, has applied to this database.
         #[arg(long)]
         adopt: bool,
+        /// In a folder with supabase/: stops at the first file that fails, instead of reporting it and continuing.
+        #[arg(long)]
+        strict: bool,
+    },
+    /// Makes a project in the project folder: basalt.toml, migrations/ and policies/.
+    Init {
+        /// Makes a folder supabase/ as Supabase's CLI does: new tables are open to the API roles, and policies protect their rows.
+        #[arg(long)]
+        supabase: bool,
+    },
+    /// Resets, dumps and compares the database.
+    Db {
+        #[command(subcommand)]
+        command: db::DbCommand,
+    },
+    /// Makes and lists migrations; corrects the database's list of applied ones.
+    Migration {
+        #[command(subcommand)]
+        command: migration::MigrationCommand,
     },
     /// Prints the effective configuration, with the source of each value. Secrets are not shown.
     Config {
@@ -129,7 +155,7 @@ struct Settings {
 impl From<Settings> for CommandLine {
     fn from(settings: Settings) -> Self {
         let Settings { project, port, data, db_port } = settings;
-        Self { only: None, project, port, data, db_port, postgrest_file: None }
+        Self { only: None, project, port, data, db_port, postgrest_file: None, is_strict: false }
     }
 }
 
@@ -230,8 +256,9 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             writeln!(io::stdout(), "basalt {}", env!("CARGO_PKG_VERSION"))?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Serve { only, file } => {
+        Command::Serve { only, file, strict } => {
             command_line.only = only;
+            command_line.is_strict = strict;
             command_line.postgrest_file = file;
             let config = load(&command_line)?;
             let console = Console::new(config.server.log_format == LogFormat::Json);
@@ -243,21 +270,26 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Command::Migrate { seed, adopt } => {
+        Command::Migrate { seed, adopt, strict } => {
+            command_line.is_strict = strict;
             let config = load(&command_line)?;
-            let console = Console::new(false);
-            let secrets = Secrets::load(&config)?;
-            let databases = database_setup::prepare(
-                &config,
-                &secrets,
-                &Options { seed: if seed { Seed::Asked } else { Seed::No }, adopt },
-                |line| console.progress(line),
-            )
-            .await?;
-            if let Some(embedded) = &databases.embedded {
-                embedded.stop().await;
-            }
-            console.progress("the database is up to date");
+            let options = Options { seed: if seed { Seed::Asked } else { Seed::No }, adopt };
+            Box::pin(migrate(&config, &options)).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Init { supabase } => {
+            let dir = command_line.project.as_deref().unwrap_or(".");
+            let layout = if supabase { ProjectLayout::Supabase } else { ProjectLayout::Basalt };
+            init::run(std::path::Path::new(dir), layout)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Db { command } => {
+            let config = load(&command_line)?;
+            Box::pin(db::run(&config, &command)).await
+        }
+        Command::Migration { command } => {
+            let config = load(&command_line)?;
+            Box::pin(migration::run(&config, &command)).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Config { only, postgrest, file } => {
@@ -324,6 +356,27 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
+}
+
+/// Brings the database up to date: that of the running server, else the configured or the embedded one.
+async fn migrate(config: &Config, options: &Options) -> anyhow::Result<()> {
+    let console = Console::new(false);
+    let mut progress = |line: &str| console.progress(line);
+    let secrets = Secrets::load(config)?;
+    if let Some(running) = database_setup::running(config, &secrets) {
+        // The server applied the system migrations when it started.
+        let mut client = database_setup::connect(&running).await?;
+        secrets.check_embedded(config, &client).await?;
+        database_setup::apply_project(&mut client, config, secrets.api_keys(), options, &mut progress)
+            .await?;
+    } else {
+        let databases = database_setup::prepare(config, &secrets, options, &mut progress).await?;
+        if let Some(embedded) = &databases.embedded {
+            embedded.stop().await;
+        }
+    }
+    console.progress("the database is up to date");
+    Ok(())
 }
 
 fn load(command_line: &CommandLine) -> anyhow::Result<Config> {

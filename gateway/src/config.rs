@@ -16,6 +16,7 @@ mod raw;
 mod resolve;
 mod sections;
 mod server;
+mod supabase;
 #[cfg(test)]
 mod tests;
 
@@ -86,6 +87,8 @@ pub struct CommandLine {
     pub db_port: Option<String>,
     /// A `postgrest.conf`, for `--only rest`.
     pub postgrest_file: Option<PathBuf>,
+    /// `--strict`.
+    pub is_strict: bool,
 }
 
 /// The effective configuration.
@@ -121,6 +124,8 @@ pub struct Config {
     pub is_postgrest: bool,
     /// Probable mistakes that do not prevent the start, for the log and `doctor`.
     pub warnings: Vec<String>,
+    /// Facts about the configuration without a remedy, such as keys of `supabase/config.toml` that have no effect.
+    pub notes: Vec<String>,
     /// Every setting with its effective value, for `basalt config`.
     pub effective: Vec<Effective>,
 }
@@ -199,7 +204,9 @@ impl Config {
             only: command_line.only,
             postgrest_file: command_line.postgrest_file.clone(),
         });
-        resolve::resolve(raw, command_line.only)
+        let mut config = resolve::resolve(raw, command_line.only)?;
+        config.project.is_strict = command_line.is_strict;
+        Ok(config)
     }
 
     /// Whether this process starts the embedded PostgreSQL.

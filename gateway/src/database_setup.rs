@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use basalt_core::keys::ApiKeys;
 use basalt_pg::database::Database;
 use basalt_pg::pg_error::DriverError;
 use basalt_pg::system_migrations::{self, Layout, MigrationSettings, SystemMigration};
-use basalt_project::{MigrateOptions, Project};
+use basalt_project::supabase::{ServerValues, SupabaseSettings};
+use basalt_project::{MigrateOptions, Project, SupabaseOptions};
 use secrecy::ExposeSecret;
 use tokio_postgres::Client;
 
@@ -120,7 +122,77 @@ pub async fn prepare(
     mut progress: impl FnMut(&str) + Send,
 ) -> Result<Databases, SetupError> {
     let databases = open(config, secrets, &mut progress).await?;
-    match bring_up_to_date(&databases, config, secrets, options, &mut progress).await {
+    let prepared = async {
+        let Some(mut client) = prepare_services(&databases, config, secrets, &mut progress).await? else {
+            return Ok(());
+        };
+        apply_project(&mut client, config, secrets.api_keys(), options, &mut progress).await
+    };
+    // A separate binding, so that `databases` is free again.
+    let outcome = prepared.await;
+    finish(databases, outcome).await
+}
+
+/// [`prepare`] without the files of the project.
+///
+/// # Errors
+/// The operator has to fix something first; the message says what.
+pub async fn prepare_without_project(
+    config: &Config,
+    secrets: &Secrets,
+    mut progress: impl FnMut(&str) + Send,
+) -> Result<Databases, SetupError> {
+    let databases = open(config, secrets, &mut progress).await?;
+    let outcome = prepare_services(&databases, config, secrets, &mut progress).await.map(|_| ());
+    finish(databases, outcome).await
+}
+
+/// Drops the embedded database with everything in it and creates it again, empty.
+///
+/// # Errors
+/// PostgreSQL does not start, or another session uses the database.
+pub async fn recreate(
+    config: &Config,
+    secrets: &Secrets,
+    mut progress: impl FnMut(&str) + Send,
+) -> Result<(), SetupError> {
+    let databases = open(config, secrets, &mut progress).await?;
+    progress("deleting the database");
+    let outcome = recreate_database(&databases.admin).await;
+    let databases = finish(databases, outcome).await?;
+    if let Some(embedded) = &databases.embedded {
+        embedded.stop().await;
+    }
+    Ok(())
+}
+
+async fn recreate_database(admin: &Database) -> Result<(), SetupError> {
+    // A subscription of realtime would keep the database from being dropped.
+    const SLOTS: &str = "select pg_catalog.pg_drop_replication_slot(slot_name)
+        from pg_catalog.pg_replication_slots where database = 'postgres'";
+    let mut other = admin.config().clone();
+    other.dbname("template1");
+    let client = connect(&Database::new(other)).await?;
+    for statement in [SLOTS, "drop database postgres with (force)", "create database postgres"] {
+        client.batch_execute(statement).await.map_err(system_migrations::MigrationError::from)?;
+    }
+    Ok(())
+}
+
+/// Connects to an empty database and creates the services' schemas there, without changing logins.
+///
+/// # Errors
+/// The database cannot be reached, or a system migration failed.
+pub async fn prepare_shadow(shadow: &Database, config: &Config) -> Result<Client, SetupError> {
+    let mut client = connect(shadow).await?;
+    let settings =
+        MigrationSettings { passwords: Vec::new(), layout: layout(config.project.supabase.as_ref()) };
+    system_migrations::apply(&mut client, &service_migrations(), &settings).await?;
+    Ok(client)
+}
+
+async fn finish(databases: Databases, outcome: Result<(), SetupError>) -> Result<Databases, SetupError> {
+    match outcome {
         Ok(()) => Ok(databases),
         Err(error) => {
             // The caller has no handle to stop PostgreSQL with.
@@ -221,18 +293,17 @@ pub fn external(key: &'static str, url: &str, config: &Config) -> Result<Databas
     Ok(if config.database.verify_certificate { database } else { database.without_certificate_checks() })
 }
 
-async fn bring_up_to_date(
+/// Brings roles and the services' schemas up to date. Returns the connection, unless another server owns the project.
+async fn prepare_services(
     databases: &Databases,
     config: &Config,
     secrets: &Secrets,
-    options: &Options,
     progress: &mut (impl FnMut(&str) + Send),
-) -> Result<(), SetupError> {
-    let mut client = apply_system_migrations(databases, config, secrets, progress).await?;
+) -> Result<Option<Client>, SetupError> {
+    let client = apply_system_migrations(databases, config, secrets, progress).await?;
     if config.is_guest() {
         check_guest(&client, databases).await?;
-        // Another server owns the project.
-        return Ok(());
+        return Ok(None);
     }
     if databases.embedded.is_some() {
         secrets.check_embedded(config, &client).await?;
@@ -242,18 +313,60 @@ async fn bring_up_to_date(
     if !config.is_development() {
         warn_of_demo_accounts(&client, config).await?;
     }
+    Ok(Some(client))
+}
+
+/// Applies the files of the project that the database lacks.
+///
+/// # Errors
+/// A file failed, the connection broke, or another server holds the lock.
+pub async fn apply_project(
+    client: &mut Client,
+    config: &Config,
+    api_keys: &ApiKeys,
+    options: &Options,
+    progress: &mut (impl FnMut(&str) + Send),
+) -> Result<(), SetupError> {
     let project = Project::open(&config.project.dir)?;
-    let seeding = MigrateOptions {
-        seed: match options.seed {
-            Seed::No => false,
-            Seed::NewDatabase => config.is_development(),
-            Seed::Asked => true,
-        },
-        seed_existing: options.seed == Seed::Asked,
-        adopt: options.adopt,
+    let seed = match options.seed {
+        Seed::No => false,
+        Seed::NewDatabase => config.is_development(),
+        Seed::Asked => true,
     };
-    project.migrate(&mut client, &seeding, |line| progress(line)).await?;
+    let seed_existing = options.seed == Seed::Asked;
+    let Some(settings) = &config.project.supabase else {
+        let options = MigrateOptions { seed, seed_existing, adopt: options.adopt };
+        project.migrate(client, &options, |line| progress(line)).await?;
+        return Ok(());
+    };
+    let options = SupabaseOptions {
+        settings: settings.clone(),
+        strict: config.project.is_strict,
+        seed,
+        seed_existing,
+        server: Some(ServerValues {
+            url: config.server.public_url.to_string().trim_end_matches('/').to_owned(),
+            anon_key: api_keys.anon.clone().into(),
+            service_key: api_keys.service.clone(),
+        }),
+    };
+    let report = project.apply_supabase(client, &options, |line| progress(line)).await?;
+    for failure in &report.failed {
+        tracing::warn!("{failure}");
+    }
+    for line in report.lines() {
+        progress(&line);
+    }
     Ok(())
+}
+
+/// The default privileges of the project's objects.
+const fn layout(settings: Option<&SupabaseSettings>) -> Layout {
+    match settings {
+        None => Layout::Basalt,
+        Some(SupabaseSettings { exposes_new_tables: true, .. }) => Layout::Supabase,
+        Some(SupabaseSettings { exposes_new_tables: false, .. }) => Layout::SupabaseUnexposed,
+    }
 }
 
 /// Brings roles and the services' schemas up to date.
@@ -269,7 +382,7 @@ async fn apply_system_migrations(
     } else {
         MigrationSettings {
             passwords: LOGINS.iter().map(|role| (*role, secrets.role_password(role))).collect(),
-            layout: Layout::Basalt,
+            layout: layout(config.project.supabase.as_ref()),
         }
     };
     if databases.embedded.as_ref().is_some_and(Embedded::is_new) {

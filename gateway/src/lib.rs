@@ -14,6 +14,7 @@ pub mod logging;
 pub mod mail;
 pub mod metric_table;
 mod probe;
+mod project_watch;
 pub mod router;
 mod running;
 pub mod secrets;

@@ -23,6 +23,7 @@ use crate::banner::{Banner, Console};
 use crate::config::{CommandLine, Config, Only};
 use crate::database_setup::SetupError;
 use crate::mail;
+use crate::project_watch;
 use crate::router::Gateway;
 use crate::running::RunningNote;
 use crate::secrets::{Secrets, SecretsError};
@@ -90,6 +91,9 @@ pub async fn serve(
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
+    for note in &config.notes {
+        console.progress(note);
+    }
     // Bind before PostgreSQL starts, so that the operator learns at once that a port is taken.
     let listeners = Listeners::bind(&config).await?;
     config.server.port = listeners.public.port().unwrap_or(config.server.port);
@@ -117,6 +121,10 @@ pub async fn serve(
         background.spawn(signals.follow(rest.clone(), command_line.clone(), Arc::clone(&keys)));
     }
     let databases = running.databases.take();
+    if let Some(databases) = databases.as_ref().filter(|_| config.is_development() && !config.is_guest()) {
+        let (api_keys, admin) = (secrets.api_keys().clone(), databases.admin.clone());
+        background.spawn(project_watch::watch(config.clone(), api_keys, admin, *console));
+    }
     let closers = std::mem::take(&mut running.closers);
     let gateway = Arc::new(gateway(&config, &secrets, &keys, running, answers, metrics));
 

@@ -14,6 +14,7 @@ mod mail;
 mod row_security;
 mod schema;
 mod storage;
+mod supabase_folder;
 mod user;
 
 use std::io::Write;

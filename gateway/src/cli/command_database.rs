@@ -29,6 +29,15 @@ pub(super) struct CommandDatabase {
 impl CommandDatabase {
     /// Opens the database. An external one must already be prepared: a command that only reads must not create roles.
     pub(super) async fn open(config: &Config) -> anyhow::Result<Self> {
+        Self::open_with(config, Some(&Options { seed: Seed::No, adopt: false })).await
+    }
+
+    /// [`Self::open`] without applying the project's files.
+    pub(super) async fn open_as_it_is(config: &Config) -> anyhow::Result<Self> {
+        Self::open_with(config, None).await
+    }
+
+    async fn open_with(config: &Config, project: Option<&Options>) -> anyhow::Result<Self> {
         let secrets = Secrets::load(config)?;
         if let Some(admin) = database_setup::running(config, &secrets) {
             return Ok(Self { secrets, admin, embedded: None, pools: Vec::new() });
@@ -42,9 +51,11 @@ impl CommandDatabase {
             return Ok(Self { secrets, admin, embedded: None, pools: Vec::new() });
         }
         let console = Console::new(false);
-        let options = Options { seed: Seed::No, adopt: false };
-        let databases =
-            database_setup::prepare(config, &secrets, &options, |line| console.progress(line)).await?;
+        let progress = |line: &str| console.progress(line);
+        let databases = match project {
+            Some(options) => database_setup::prepare(config, &secrets, options, progress).await?,
+            None => database_setup::prepare_without_project(config, &secrets, progress).await?,
+        };
         Ok(Self { secrets, admin: databases.admin, embedded: databases.embedded, pools: Vec::new() })
     }
 
@@ -56,6 +67,11 @@ impl CommandDatabase {
             return None;
         }
         tokio::time::timeout(TIMEOUT, Self::open(config)).await.ok()?.ok()
+    }
+
+    /// The system's login.
+    pub(super) const fn admin(&self) -> &Database {
+        &self.admin
     }
 
     /// A connection of the system's login, outside any pool.

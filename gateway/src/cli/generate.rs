@@ -12,9 +12,14 @@ use crate::database_setup;
 /// The subcommands of `basalt gen`.
 #[derive(Debug, Subcommand)]
 pub(super) enum GenCommand {
-    /// Generates types of the database.
-    #[command(subcommand)]
-    Types(TypesCommand),
+    /// Generates types of the database, in TypeScript.
+    #[command(args_conflicts_with_subcommands = true)]
+    Types {
+        #[command(subcommand)]
+        command: Option<TypesCommand>,
+        #[command(flatten)]
+        options: Typescript,
+    },
 }
 
 /// The target language.
@@ -36,18 +41,20 @@ pub(super) struct Typescript {
 
 /// Runs `basalt gen`.
 pub(super) async fn run(config: &Config, command: &GenCommand) -> anyhow::Result<()> {
-    let GenCommand::Types(TypesCommand::Typescript(options)) = command;
-    let schemas =
-        if options.schema.is_empty() { config.rest.schemas.clone() } else { options.schema.clone() };
+    let GenCommand::Types { command, options } = command;
+    let options = match command {
+        Some(TypesCommand::Typescript(options)) => options,
+        None => options,
+    };
     let types = match &options.db_url {
         Some(url) => {
             let other = database_setup::external("--db-url", url, config)?;
-            typescript::generate(&database_setup::connect(&other).await?, &schemas).await?
+            generate(&database_setup::connect(&other).await?, &options.schema, config).await?
         }
         None => {
             let database = CommandDatabase::open(config).await?;
             let types = match database.connect().await {
-                Ok(client) => typescript::generate(&client, &schemas).await.map_err(anyhow::Error::from),
+                Ok(client) => generate(&client, &options.schema, config).await,
                 Err(error) => Err(error),
             };
             database.close().await;
@@ -56,4 +63,20 @@ pub(super) async fn run(config: &Config, command: &GenCommand) -> anyhow::Result
     };
     io::stdout().write_all(types.as_bytes())?;
     Ok(())
+}
+
+/// The types of the given schemas, or of those exposed ones that exist.
+async fn generate(
+    client: &tokio_postgres::Client,
+    given: &[String],
+    config: &Config,
+) -> anyhow::Result<String> {
+    let exposed;
+    let schemas = if given.is_empty() {
+        exposed = typescript::existing_schemas(client, &config.rest.schemas).await?;
+        &exposed
+    } else {
+        given
+    };
+    Ok(typescript::generate(client, schemas).await?)
 }

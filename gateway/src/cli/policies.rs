@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use basalt_project::Project;
+use basalt_project::policy_check::Finding;
 use clap::Subcommand;
 
 use super::command_database::CommandDatabase;
@@ -15,9 +16,13 @@ use crate::config::Config;
 pub(super) enum PoliciesCommand {
     /// Applies all policy files, including unchanged ones, which reverts manual changes.
     Apply,
-    /// Checks for common mistakes in grants and policies, and compares the database with the files. Exits with 1 if it
-    /// finds a problem.
-    Check,
+    /// Checks for common mistakes in grants and policies, and compares the database with the policy files, if there are any. Exits
+    /// with 1 if it finds a problem.
+    Check {
+        /// Prints every finding instead of one line for each table.
+        #[arg(long)]
+        details: bool,
+    },
     /// Runs every case in policies/tests as every user, in a transaction that is rolled back. Exits with 1 if a result
     /// differs from the expectation.
     Test,
@@ -30,6 +35,20 @@ pub(super) async fn run(config: &Config, command: PoliciesCommand) -> anyhow::Re
     let outcome = run_on(&project, &database, config, command).await;
     database.close().await;
     outcome
+}
+
+/// `5 more [policy-without-role ×3, call-per-row ×2], shown by --details`
+fn summary(findings: &[Finding]) -> String {
+    let rules: Vec<String> = findings
+        .chunk_by(|a, b| a.rule == b.rule)
+        .map(|of_rule| match of_rule {
+            [only] => only.rule.name().to_owned(),
+            several => {
+                format!("{} ×{}", several.first().map_or("", |first| first.rule.name()), several.len())
+            }
+        })
+        .collect();
+    format!("{} more [{}], shown by --details", findings.len(), rules.join(", "))
 }
 
 async fn run_on(
@@ -47,10 +66,16 @@ async fn run_on(
             writeln!(out, "applied {} policy files", files.len())?;
             Ok(ExitCode::SUCCESS)
         }
-        PoliciesCommand::Check => {
+        PoliciesCommand::Check { details } => {
             let findings = project.check_policies(&mut client, &config.rest.schemas).await?;
-            for finding in &findings {
-                writeln!(out, "{finding}")?;
+            // Findings are sorted by object.
+            for of_object in findings.chunk_by(|a, b| a.object == b.object) {
+                match of_object {
+                    [first, others @ ..] if !others.is_empty() && !details => {
+                        writeln!(out, "{first}; {}", summary(others))?;
+                    }
+                    all => all.iter().try_for_each(|finding| writeln!(out, "{finding}"))?,
+                }
             }
             if findings.is_empty() {
                 writeln!(out, "no problems found")?;

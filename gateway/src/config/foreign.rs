@@ -185,7 +185,7 @@ impl Form {
         }
     }
 
-    fn name_of(&self, name: &str) -> Option<&Name> {
+    pub(super) fn name_of(&self, name: &str) -> Option<&Name> {
         let exact = self.names.iter().find(|known| known.spellings().any(|spelling| spelling == name));
         exact.or_else(|| self.names.iter().find(|known| known.is_prefix() && name.starts_with(&*known.name)))
     }

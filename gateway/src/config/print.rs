@@ -7,7 +7,7 @@ use basalt_core::settings::Fallback;
 
 use super::sections::{sections, settings};
 use super::{Config, Setting, Source};
-use super::{gotrue, postgrest};
+use super::{gotrue, postgrest, supabase};
 
 /// The column of the comment with the source, unless the value is longer.
 const COMMENT_COLUMN: usize = 44;
@@ -103,5 +103,6 @@ pub fn markdown() -> String {
     }
     text.push_str(&postgrest::markdown());
     text.push_str(&gotrue::markdown());
+    text.push_str(&supabase::markdown());
     text
 }

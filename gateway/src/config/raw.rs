@@ -16,7 +16,10 @@ use super::gotrue;
 use super::nearest::nearest;
 use super::postgrest;
 use super::sections::{sections, setting, settings};
+use super::supabase;
 use basalt_core::settings::{Fault, Source, Value, Written};
+use basalt_project::ProjectLayout;
+use basalt_project::supabase::SupabaseSettings;
 
 /// The file's name in the project folder.
 const FILE: &str = "basalt.toml";
@@ -42,6 +45,7 @@ pub(super) struct Origin {
 }
 
 /// All written values, by setting.
+#[derive(Clone)]
 pub(super) struct RawConfig {
     /// The folder of `basalt.toml`; relative paths in the file and in variables are resolved against it.
     pub project_dir: PathBuf,
@@ -53,6 +57,10 @@ pub(super) struct RawConfig {
     pub is_postgrest: bool,
     /// Written values without an effect.
     pub warnings: Vec<String>,
+    /// Facts about the configuration without a remedy.
+    pub notes: Vec<String>,
+    /// The part of `supabase/config.toml` that concerns the project's files, in a folder of that layout.
+    pub supabase: Option<SupabaseSettings>,
     /// The values, not yet checked.
     pub written: BTreeMap<&'static str, Written>,
     /// The `[functions.NAME]` sections, whose names the project chooses.
@@ -62,6 +70,7 @@ pub(super) struct RawConfig {
 }
 
 /// A section `[functions.NAME]`.
+#[derive(Clone)]
 pub(super) struct FunctionSection {
     /// The function's name.
     pub name: String,
@@ -80,6 +89,8 @@ impl RawConfig {
             file: None,
             is_postgrest: false,
             warnings: Vec::new(),
+            notes: Vec::new(),
+            supabase: None,
             written: BTreeMap::new(),
             functions: Vec::new(),
             faults: Vec::new(),
@@ -102,6 +113,7 @@ impl RawConfig {
                 });
             }
         }
+        raw.collect_supabase(origin);
         raw.collect_file();
         let names_database =
             [&stronger, &raw.written].iter().any(|written| written.contains_key("database.url"));
@@ -111,6 +123,22 @@ impl RawConfig {
             raw.faults.extend(gotrue::missing(|key| raw.written.contains_key(key)));
         }
         raw
+    }
+
+    /// Adds `supabase/config.toml`. REST alone belongs to another server's project.
+    fn collect_supabase(&mut self, origin: &Origin) {
+        if origin.only == Some(Only::Rest) || ProjectLayout::of(&self.project_dir) != ProjectLayout::Supabase
+        {
+            return;
+        }
+        let working_dir = self.working_dir.clone();
+        let shown = |path: &Path| path.strip_prefix(&working_dir).unwrap_or(path).to_path_buf();
+        let collected = supabase::collect(&self.project_dir, &origin.environment, shown);
+        self.written.extend(collected.written);
+        self.functions.extend(collected.functions);
+        self.warnings.extend(collected.warnings);
+        self.notes.extend(collected.notes);
+        self.supabase = Some(collected.project);
     }
 
     /// Adds PostgREST's or GoTrue's configuration: it overrides `basalt.toml`, because it was given to this start, but not our
@@ -286,7 +314,7 @@ fn has_section(name: &str) -> bool {
     settings().any(|row| row.key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
 }
 
-fn from_toml(value: &DeValue<'_>) -> Value {
+pub(super) fn from_toml(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => Value::Text(text.to_string()),
         DeValue::Boolean(flag) => Value::Boolean(*flag),
@@ -318,7 +346,7 @@ fn unsure_lines(text: &str, broken: usize) -> RangeInclusive<usize> {
 }
 
 /// The line of a byte position, from 1.
-fn line_of(text: &str, position: usize) -> usize {
+pub(super) fn line_of(text: &str, position: usize) -> usize {
     text.bytes().take(position).filter(|byte| *byte == b'\n').count() + 1
 }
 

@@ -7,10 +7,11 @@ use basalt_auth::AuthConfig;
 use basalt_core::convert::saturating;
 use basalt_core::keys::{ApiKeyKind, decode_secret, read_jwks, signs};
 use basalt_core::settings::kinds::LongSecret;
-use basalt_core::settings::{Fault, Reader};
+use basalt_core::settings::{Fault, Reader, Source};
 use basalt_functions::secrets::check_signing;
 use basalt_functions::{FunctionSettings, FunctionsConfig};
 use basalt_mail::smtp;
+use basalt_project::supabase::FOLDER;
 use basalt_realtime::RealtimeConfig;
 use basalt_rest::config::RestConfig;
 use basalt_storage::StorageConfig;
@@ -22,14 +23,51 @@ use crate::built_in::{built_in, signing_secrets};
 
 use super::{Config, ConfigErrors, Database, Effective, Jwt, Mail, Mode, Only, Project, Server};
 
-/// Returns the effective configuration, or all faults.
-pub(super) fn resolve(raw: RawConfig, only: Option<Only>) -> Result<Config, ConfigErrors> {
-    let RawConfig { project_dir, working_dir, file, is_postgrest, warnings, written, functions, mut faults } =
-        raw;
+/// Returns the effective configuration, or all faults. Values of `supabase/config.toml` that cause a fault are dropped with a warning.
+pub(super) fn resolve(mut raw: RawConfig, only: Option<Only>) -> Result<Config, ConfigErrors> {
+    let is_supabase = raw.supabase.is_some();
+    loop {
+        let errors = match resolve_as_written(raw.clone(), only) {
+            Err(errors) if is_supabase => errors,
+            other => return other,
+        };
+        let before = raw.written.len();
+        for Fault { source, message } in &errors.0 {
+            let is_theirs =
+                matches!(source, Source::File { path, .. } if path.ends_with("supabase/config.toml"));
+            if is_theirs {
+                raw.written.retain(|_, written| written.source != *source);
+                raw.warnings.push(format!("{source}: {message}; ignored"));
+            }
+        }
+        if raw.written.len() == before {
+            return Err(errors);
+        }
+    }
+}
+
+fn resolve_as_written(raw: RawConfig, only: Option<Only>) -> Result<Config, ConfigErrors> {
+    let RawConfig {
+        project_dir,
+        working_dir,
+        file,
+        is_postgrest,
+        warnings,
+        notes,
+        supabase,
+        written,
+        functions,
+        mut faults,
+    } = raw;
     let each = functions.iter().filter_map(|section| function(section, &mut faults)).collect();
     let mut r = Reader::new(written, project_dir, working_dir, faults, warnings);
+    if supabase.is_some() {
+        r.derive("functions.dir", format!("{FOLDER}/functions"));
+    }
     let mut config = read(&mut r, only, is_postgrest);
     config.project.file = file;
+    config.project.supabase = supabase;
+    config.notes = notes;
     config.functions.each = each;
     check(&mut r, &config);
     config.effective = settings()
@@ -101,6 +139,7 @@ pub(super) fn read(r: &mut Reader, only: Option<Only>, is_postgrest: bool) -> Co
         mail,
         is_postgrest,
         warnings: Vec::new(),
+        notes: Vec::new(),
         effective: Vec::new(),
     }
 }

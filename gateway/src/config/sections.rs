@@ -9,6 +9,7 @@ use basalt_core::settings::kinds::{Seconds, Time, Whole};
 use basalt_core::settings::{BaseUrl, InvalidValue, Kind, Setting, Value};
 use basalt_functions::FunctionsConfig;
 use basalt_mail::smtp::SmtpUrl;
+use basalt_project::supabase::SupabaseSettings;
 use basalt_realtime::RealtimeConfig;
 use basalt_rest::config::RestConfig;
 use basalt_storage::{ImagesConfig, S3Config, S3ProtocolConfig, StorageConfig};
@@ -33,8 +34,10 @@ const SECTIONS: &[(&str, &str)] = &[
     ("mail", "How mail is sent. Without a mail server, a development server keeps mail in its mailbox."),
 ];
 
-const PROJECT: (&str, &str) =
-    ("project", "The folder with `basalt.toml`, `migrations/`, `policies/`, `functions/` and `seed.sql`.");
+const PROJECT: (&str, &str) = (
+    "project",
+    "The folder with `basalt.toml`, `migrations/`, `policies/`, `functions/` and `seed.sql`; or with `supabase/`.",
+);
 
 /// Every section with its description, in the order of docs/CONFIG.md.
 pub(super) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -133,6 +136,10 @@ settings! {
     } also {
         /// The path of its `basalt.toml`, if it has one.
         file: Option<PathBuf> = None;
+        /// Set in Supabase's layout.
+        supabase: Option<SupabaseSettings> = None;
+        /// In Supabase's layout: whether to stop at the first file that fails. Option `--strict`.
+        is_strict: bool = false;
     }
 }
 

@@ -392,7 +392,13 @@ async fn release(client: &Client, report: &mut Report) {
 /// Whether the project's files can be applied.
 async fn project(client: &Client, config: &Config, report: &mut Report) {
     const SUBJECT: &str = "project";
-    let checked = async { Project::open(&config.project.dir)?.check(client).await };
+    let checked = async {
+        let project = Project::open(&config.project.dir)?;
+        match &config.project.supabase {
+            Some(settings) => project.check_supabase(client, settings).await,
+            None => project.check(client).await,
+        }
+    };
     match checked.await {
         Ok((applied, 0)) => report.ok(SUBJECT, format!("{applied} migrations are applied")),
         Ok((applied, new)) => {
