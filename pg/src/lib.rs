@@ -3,6 +3,7 @@
 pub mod database;
 mod error;
 pub mod jobs;
+pub mod json;
 pub mod key_store;
 pub mod listen;
 pub mod migration_runner;

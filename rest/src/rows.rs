@@ -1,21 +1,16 @@
 //! Serialises rows in text format as the same JSON, byte for byte, that `json_agg` would produce.
 //!
 //! `json_agg` looks up the type of each value of each row; returning rows in text format costs PostgreSQL a third
-//! less. How the text of a value becomes JSON depends only on its type ([`types`]): numbers and JSON are copied,
-//! booleans become `true` and `false`, timestamps get their `T`, and nearly everything else becomes a string
-//! (`value`).
-//!
-//! Settings that affect the text of a value (`IntervalStyle`, `TimeZone`, `extra_float_digits`) do not matter,
-//! because `to_json` uses the same text. The exception is `DateStyle`: JSON always contains ISO 8601 dates. A date in
-//! another style, or a type unknown to this module, yields `None`, and the caller has PostgreSQL build the body.
+//! less. [`basalt_pg::json`] encodes the values. A date in another style than ISO 8601, or a type that [`types`] does not
+//! list, yields `None`, and the caller has PostgreSQL build the body.
 
 pub mod types;
-mod value;
 
+use basalt_pg::json::{self, JsonEncoding};
 use basalt_pg::session::{Column, Row};
 use bytes::Bytes;
 
-use types::{Form, TextTypes};
+use types::TextTypes;
 
 /// JSON around the row objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +52,7 @@ pub fn to_json(rows: Vec<Row>, types: &TextTypes, frame: Frame) -> Option<Bytes>
         for (field, cell) in fields.iter().zip(row.cells()) {
             json.extend_from_slice(&field.key);
             match cell {
-                Some(text) => value::push(&mut json, field.form, text)?,
+                Some(text) => field.encoding.push(&mut json, text)?,
                 None => json.extend_from_slice(b"null"),
             }
         }
@@ -73,18 +68,18 @@ pub fn to_json(rows: Vec<Row>, types: &TextTypes, frame: Frame) -> Option<Bytes>
     })
 }
 
-/// A quoted key with its surrounding punctuation, and the form of its values.
+/// A quoted key with its surrounding punctuation, and the encoding of its values.
 struct Field {
     key: Vec<u8>,
-    form: Form,
+    encoding: JsonEncoding,
 }
 
 impl Field {
     fn new(column: &Column, is_first: bool, types: &TextTypes) -> Option<Self> {
         let mut key = Vec::with_capacity(column.name.len() + 4);
         key.push(if is_first { b'{' } else { b',' });
-        value::push_string(&mut key, column.name.as_bytes());
+        json::push_string(&mut key, column.name.as_bytes());
         key.push(b':');
-        Some(Self { key, form: types.form(column.type_oid)? })
+        Some(Self { key, encoding: types.encoding(column.type_oid)? })
     }
 }

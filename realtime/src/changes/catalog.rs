@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use basalt_pg::json::JsonEncoding;
 use basalt_pg::listen::Event;
 use basalt_pg::pool::ServicePool;
 use basalt_pg::session::SessionError;
@@ -20,7 +21,7 @@ use tokio::time::Instant;
 
 use super::CHANNEL;
 use super::filter::Comparison;
-use super::types::{Json, SqlType};
+use super::types::SqlType;
 
 /// Limits staleness for changes without a notification, such as role memberships, or all changes if the login is not a superuser.
 const MAX_AGE: Duration = Duration::from_secs(10);
@@ -55,7 +56,7 @@ pub(super) struct Column {
     pub(super) sql_type: Arc<SqlType>,
     /// The domain, in SQL, if the column's type is one.
     pub(super) domain: Option<Arc<SqlType>>,
-    pub(super) json: Json,
+    pub(super) json: JsonEncoding,
     pub(super) comparison: Comparison,
     /// Whether `like` and `~` accept the type.
     pub(super) is_text: bool,

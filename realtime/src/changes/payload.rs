@@ -1,12 +1,12 @@
 //! The JSON object `data` of a change (realtime.md 3.7), encoded once per set of readable columns.
 
+use basalt_pg::json::push_string;
 use bytes::Bytes;
 use jiff::Timestamp;
 
 use super::catalog::Table;
 use super::decoder::{Old, Relation, RowChange, Tuple, Value};
 use super::order::Position;
-use super::types::push_string;
 use super::{EncodedChange, EventKind};
 
 /// Size of a row change above which its long values are omitted.
@@ -86,30 +86,30 @@ impl<'a> Layout<'a> {
 pub(super) fn encode(change: &Change, layout: &Layout<'_>, mask: &[bool]) -> EncodedChange {
     let is_large = change.bytes > MAX_CHANGE_BYTES;
     let mut out = head(layout, change.event(), Some(change.committed_micros));
-    out.push_str(if is_large {
-        r#""errors":["Error 413: Payload Too Large"],"#
+    out.extend_from_slice(if is_large {
+        br#""errors":["Error 413: Payload Too Large"],"#
     } else {
-        r#""errors":null,"#
+        br#""errors":null,"#
     });
-    out.push_str("\"columns\":[");
+    out.extend_from_slice(b"\"columns\":[");
     let mut is_first = true;
     for (column, _) in layout.table.columns.iter().zip(mask).filter(|(_, is_seen)| **is_seen) {
         if !std::mem::take(&mut is_first) {
-            out.push(',');
+            out.push(b',');
         }
-        out.push_str("{\"name\":");
-        push_string(&mut out, &column.name);
-        out.push_str(",\"type\":");
-        push_string(&mut out, &column.type_name);
-        out.push('}');
+        out.extend_from_slice(b"{\"name\":");
+        push_string(&mut out, column.name.as_bytes());
+        out.extend_from_slice(b",\"type\":");
+        push_string(&mut out, column.type_name.as_bytes());
+        out.push(b'}');
     }
-    out.push(']');
+    out.push(b']');
     let all = |_: usize| true;
     let identity = |column: usize| layout.is_identity(column);
     let mut object = |name: &str, tuple: &Tuple, before: Option<&Tuple>, wants: &dyn Fn(usize) -> bool| {
-        out.push_str(",\"");
-        out.push_str(name);
-        out.push_str("\":");
+        out.extend_from_slice(b",\"");
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b"\":");
         push_row(&mut out, tuple, before, layout, mask, wants, is_large);
     };
     match &change.row {
@@ -131,45 +131,45 @@ pub(super) fn encode(change: &Change, layout: &Layout<'_>, mask: &[bool]) -> Enc
         RowChange::Delete { old: Old::Full(old) } => object("old_record", old, None, &all),
         RowChange::Delete { old: Old::Key(old) } => object("old_record", old, None, &identity),
     }
-    out.push('}');
+    out.push(b'}');
     EncodedChange { data: Bytes::from(out) }
 }
 
 /// Encodes an error that is sent instead of the change.
 pub(super) fn encode_error(change: &Change, layout: &Layout<'_>, error: &str) -> EncodedChange {
     let mut out = head(layout, change.event(), None);
-    out.push_str("\"errors\":[");
-    push_string(&mut out, error);
-    out.push_str("],\"columns\":[]");
+    out.extend_from_slice(b"\"errors\":[");
+    push_string(&mut out, error.as_bytes());
+    out.extend_from_slice(b"],\"columns\":[]");
     if change.event() != EventKind::Delete {
-        out.push_str(",\"record\":{}");
+        out.extend_from_slice(b",\"record\":{}");
     }
     if change.event() != EventKind::Insert {
-        out.push_str(",\"old_record\":{}");
+        out.extend_from_slice(b",\"old_record\":{}");
     }
-    out.push('}');
+    out.push(b'}');
     EncodedChange { data: Bytes::from(out) }
 }
 
-fn head(layout: &Layout<'_>, event: EventKind, committed_micros: Option<i64>) -> String {
-    let mut out = String::with_capacity(512);
-    out.push_str("{\"schema\":");
-    push_string(&mut out, &layout.relation.schema);
-    out.push_str(",\"table\":");
-    push_string(&mut out, &layout.relation.name);
-    out.push_str(",\"type\":\"");
-    out.push_str(event.as_str());
-    out.push_str("\",\"commit_timestamp\":");
+fn head(layout: &Layout<'_>, event: EventKind, committed_micros: Option<i64>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    out.extend_from_slice(b"{\"schema\":");
+    push_string(&mut out, layout.relation.schema.as_bytes());
+    out.extend_from_slice(b",\"table\":");
+    push_string(&mut out, layout.relation.name.as_bytes());
+    out.extend_from_slice(b",\"type\":\"");
+    out.extend_from_slice(event.as_str().as_bytes());
+    out.extend_from_slice(b"\",\"commit_timestamp\":");
     match committed_micros.and_then(|micros| Timestamp::from_microsecond(micros).ok()) {
-        Some(time) => push_string(&mut out, &time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()),
-        None => out.push_str("null"),
+        Some(time) => push_string(&mut out, time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string().as_bytes()),
+        None => out.extend_from_slice(b"null"),
     }
-    out.push(',');
+    out.push(b',');
     out
 }
 
 fn push_row(
-    out: &mut String,
+    out: &mut Vec<u8>,
     tuple: &Tuple,
     before: Option<&Tuple>,
     layout: &Layout<'_>,
@@ -177,7 +177,7 @@ fn push_row(
     wants: &dyn Fn(usize) -> bool,
     is_large: bool,
 ) {
-    out.push('{');
+    out.push(b'{');
     let mut is_first = true;
     for (index, column) in layout.table.columns.iter().enumerate() {
         if !mask.get(index).copied().unwrap_or_default() || !wants(index) {
@@ -195,14 +195,14 @@ fn push_row(
         };
         let start = out.len();
         if !is_first {
-            out.push(',');
+            out.push(b',');
         }
-        push_string(out, &column.name);
-        out.push(':');
+        push_string(out, column.name.as_bytes());
+        out.push(b':');
         let value_start = out.len();
         match text {
-            None => out.push_str("null"),
-            Some(text) => column.json.push(out, text),
+            None => out.extend_from_slice(b"null"),
+            Some(text) => column.json.push_or_string(out, text),
         }
         if is_large && out.len() - value_start > SHORT_VALUE_BYTES {
             out.truncate(start);
@@ -210,5 +210,5 @@ fn push_row(
             is_first = false;
         }
     }
-    out.push('}');
+    out.push(b'}');
 }

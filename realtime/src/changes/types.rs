@@ -2,9 +2,9 @@
 //! it under `SESSION_SETTINGS` of `stream.rs`.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
+use basalt_pg::json::JsonEncoding;
 use basalt_pg::sql::Sql;
 
 use super::filter::Comparison;
@@ -76,64 +76,36 @@ pub fn base_type(oid: u32, types: &HashMap<u32, TypeRow>) -> u32 {
     oid
 }
 
-/// Encoding of a type's text as JSON.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Json {
-    /// `t` and `f`.
-    Bool,
-    /// Digits; `NaN` and infinities, which JSON lacks, become null.
-    Number,
-    /// The text is JSON already.
-    Verbatim,
-    /// `\x…`, encoded without the prefix.
-    Bytes,
-    /// The space between date and time becomes `T`.
-    Timestamp,
-    /// Like [`Json::Timestamp`], and the offset gets minutes.
-    TimestampTz,
-    /// `{…}` of elements.
-    Array {
-        /// Encoding of the elements.
-        element: Arc<Json>,
-        /// Delimiter between the elements.
-        delimiter: u8,
-    },
-    /// `(…)` of attributes.
-    Composite(Vec<(String, Json)>),
-    /// A string.
-    Text,
-}
-
 /// JSON encoding of a type.
 #[must_use]
-pub fn json_for(oid: u32, types: &HashMap<u32, TypeRow>) -> Json {
+pub fn json_for(oid: u32, types: &HashMap<u32, TypeRow>) -> JsonEncoding {
     json_within(oid, types, MAX_DEPTH)
 }
 
-fn json_within(oid: u32, types: &HashMap<u32, TypeRow>, depth: usize) -> Json {
+fn json_within(oid: u32, types: &HashMap<u32, TypeRow>, depth: usize) -> JsonEncoding {
     match oid {
-        16 => return Json::Bool,
-        20 | 21 | 23 | 700 | 701 | 1700 => return Json::Number,
-        114 | 3802 => return Json::Verbatim,
-        17 => return Json::Bytes,
-        1114 => return Json::Timestamp,
-        1184 => return Json::TimestampTz,
+        16 => return JsonEncoding::Boolean,
+        20 | 21 | 23 | 700 | 701 | 1700 => return JsonEncoding::FiniteNumber,
+        // A frame must be valid JSON, and `json` columns keep the writer's text.
+        114 | 3802 => return JsonEncoding::CheckedJson,
+        17 => return JsonEncoding::Hex,
+        1114 | 1184 => return JsonEncoding::Timestamp,
         _ => {}
     }
-    let (Some(row), Some(depth)) = (types.get(&oid), depth.checked_sub(1)) else { return Json::Text };
+    let (Some(row), Some(depth)) = (types.get(&oid), depth.checked_sub(1)) else { return JsonEncoding::Text };
     if let Some(element) = row.element {
         let delimiter = types.get(&element).map_or(b',', |element| element.delimiter);
-        return Json::Array { element: Arc::new(json_within(element, types, depth)), delimiter };
+        return JsonEncoding::Array { element: Arc::new(json_within(element, types, depth)), delimiter };
     }
     match (row.kind, row.base) {
         (b'd', Some(base)) => json_within(base, types, depth),
         (b'c', _) => {
             let attributes = row.attributes.iter();
-            Json::Composite(
+            JsonEncoding::Composite(
                 attributes.map(|(name, oid)| (name.clone(), json_within(*oid, types, depth))).collect(),
             )
         }
-        _ => Json::Text,
+        _ => JsonEncoding::Text,
     }
 }
 
@@ -164,96 +136,7 @@ pub fn comparison_for(
     }
 }
 
-/// Appends a JSON string.
-pub fn push_string(out: &mut String, text: &str) {
-    out.push('"');
-    let mut rest = text;
-    while let Some(at) = rest.bytes().position(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
-        let (plain, tail) = rest.split_at(at);
-        out.push_str(plain);
-        let mut special = tail.chars();
-        match special.next() {
-            Some('"') => out.push_str("\\\""),
-            Some('\\') => out.push_str("\\\\"),
-            Some('\n') => out.push_str("\\n"),
-            Some('\r') => out.push_str("\\r"),
-            Some('\t') => out.push_str("\\t"),
-            Some(c) => {
-                let _written = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            None => {}
-        }
-        rest = special.as_str();
-    }
-    out.push_str(rest);
-    out.push('"');
-}
-
-impl Json {
-    /// Appends a value. Text that does not have the type's format is appended as a string.
-    pub fn push(&self, out: &mut String, text: &str) {
-        match self {
-            Self::Bool => match text {
-                "t" | "true" => out.push_str("true"),
-                "f" | "false" => out.push_str("false"),
-                _ => push_string(out, text),
-            },
-            Self::Number => match text {
-                "NaN" | "Infinity" | "-Infinity" => out.push_str("null"),
-                _ if is_json_number(text) => out.push_str(text),
-                _ => push_string(out, text),
-            },
-            // Validated again: a frame must be valid JSON, and `json` columns keep the writer's text.
-            Self::Verbatim => match serde_json::from_str::<&serde_json::value::RawValue>(text) {
-                Ok(json) => out.push_str(json.get()),
-                Err(_) => push_string(out, text),
-            },
-            Self::Bytes => push_string(out, text.strip_prefix("\\x").unwrap_or(text)),
-            Self::Timestamp => push_string(out, &text.replacen(' ', "T", 1)),
-            Self::TimestampTz => push_string(out, &with_offset_minutes(&text.replacen(' ', "T", 1))),
-            Self::Array { element, delimiter } => {
-                let begin = out.len();
-                if push_array(out, text, element, *delimiter).is_none() {
-                    out.truncate(begin);
-                    push_string(out, text);
-                }
-            }
-            Self::Composite(attributes) => {
-                let begin = out.len();
-                if push_composite(out, text, attributes).is_none() {
-                    out.truncate(begin);
-                    push_string(out, text);
-                }
-            }
-            Self::Text => push_string(out, text),
-        }
-    }
-}
-
-/// Whether the text is a number both as PostgreSQL prints it and in JSON.
-fn is_json_number(text: &str) -> bool {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let (mantissa, exponent) = digits.split_once('e').map_or((digits, None), |(m, e)| (m, Some(e)));
-    let (whole, fraction) = mantissa.split_once('.').map_or((mantissa, None), |(w, f)| (w, Some(f)));
-    let all_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    all_digits(whole)
-        && (whole == "0" || !whole.starts_with('0'))
-        && fraction.is_none_or(all_digits)
-        && exponent.is_none_or(|exponent| all_digits(exponent.strip_prefix(['+', '-']).unwrap_or(exponent)))
-}
-
-/// Expands the offset `+00` to `+00:00`, also before a trailing `BC`.
-fn with_offset_minutes(text: &str) -> String {
-    let (time, era) = text.strip_suffix(" BC").map_or((text, ""), |time| (time, " BC"));
-    let mut text = time.to_owned();
-    if time.len() > 10 && matches!(time.as_bytes().get(time.len() - 3), Some(b'+' | b'-')) {
-        text.push_str(":00");
-    }
-    text.push_str(era);
-    text
-}
-
-/// An array element or composite attribute, unquoted; `None` for NULL.
+/// An element of an array, unquoted; `None` for NULL.
 type Item = Option<String>;
 
 /// Splits an array literal, one level deep: nested arrays are returned as literals.
@@ -320,76 +203,6 @@ pub fn array_items(text: &str, delimiter: u8) -> Option<Vec<Item>> {
     }
 }
 
-fn push_array(out: &mut String, text: &str, element: &Json, delimiter: u8) -> Option<()> {
-    let items = array_items(text, delimiter)?;
-    let is_nested = is_nested(text);
-    out.push('[');
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        match item {
-            None => out.push_str("null"),
-            Some(item) if is_nested => push_array(out, item, element, delimiter)?,
-            Some(item) => element.push(out, item),
-        }
-    }
-    out.push(']');
-    Some(())
-}
-
-/// Whether the array has several dimensions: its literal starts with two braces, which a quoted element
-/// cannot.
-fn is_nested(text: &str) -> bool {
-    let text = if text.starts_with('[') { text.split_once('=').map_or("", |(_, text)| text) } else { text };
-    text.starts_with("{{")
-}
-
-fn push_composite(out: &mut String, text: &str, attributes: &[(String, Json)]) -> Option<()> {
-    let inside = text.strip_prefix('(')?.strip_suffix(')')?;
-    let mut chars = inside.chars().peekable();
-    out.push('{');
-    for (index, (name, json)) in attributes.iter().enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        push_string(out, name);
-        out.push(':');
-        let (mut item, mut is_present) = (String::new(), false);
-        while let Some(c) = chars.next() {
-            match c {
-                ',' => break,
-                '"' => {
-                    is_present = true;
-                    loop {
-                        match chars.next()? {
-                            // A doubled quote is a literal one.
-                            '"' if chars.peek() == Some(&'"') => {
-                                chars.next();
-                                item.push('"');
-                            }
-                            '"' => break,
-                            '\\' => item.push(chars.next()?),
-                            c => item.push(c),
-                        }
-                    }
-                }
-                '\\' => {
-                    is_present = true;
-                    item.push(chars.next()?);
-                }
-                c => {
-                    is_present = true;
-                    item.push(c);
-                }
-            }
-        }
-        if is_present { json.push(out, &item) } else { out.push_str("null") }
-    }
-    out.push('}');
-    chars.next().is_none().then_some(())
-}
-
 /// Appends an array literal of texts, for a parameter.
 pub fn push_array_literal<'a>(out: &mut String, items: impl Iterator<Item = Option<&'a str>>) {
     out.push('{');
@@ -420,67 +233,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(json: &Json, text: &str) -> String {
-        let mut out = String::new();
-        json.push(&mut out, text);
-        let _read: serde_json::Value = serde_json::from_str(&out).unwrap();
-        out
-    }
-
-    fn array(element: Json) -> Json {
-        Json::Array { element: Arc::new(element), delimiter: b',' }
-    }
-
-    #[test]
-    fn encodes_values_by_type() {
-        for (json, text, expected) in [
-            (Json::Bool, "t", "true"),
-            (Json::Number, "9007199254740993", "9007199254740993"),
-            (Json::Number, "1.50", "1.50"),
-            (Json::Number, "1e+20", "1e+20"),
-            (Json::Number, "NaN", "null"),
-            (Json::Number, "-Infinity", "null"),
-            (Json::Verbatim, r#"{"a": [1, 2]}"#, r#"{"a": [1, 2]}"#),
-            (Json::Bytes, "\\xdeadbeef", r#""deadbeef""#),
-            (Json::Timestamp, "2024-02-03 04:05:06.789123", r#""2024-02-03T04:05:06.789123""#),
-            (Json::TimestampTz, "2024-02-03 02:05:06.789123+00", r#""2024-02-03T02:05:06.789123+00:00""#),
-            (Json::TimestampTz, "infinity", r#""infinity""#),
-            (Json::TimestampTz, "0044-03-15 12:00:00+00 BC", r#""0044-03-15T12:00:00+00:00 BC""#),
-            (Json::Text, "say \"hi\"\\\n\u{1}", r#""say \"hi\"\\\n\u0001""#),
-            (array(Json::Number), "{1,2,NULL}", "[1,2,null]"),
-            (array(Json::Number), "{{1,2},{3,4}}", "[[1,2],[3,4]]"),
-            (array(Json::Number), "[0:1]={1,2}", "[1,2]"),
-            (array(Json::Text), r#"{a,"b,c","NULL","d\"e",""}"#, r#"["a","b,c","NULL","d\"e",""]"#),
-            (array(Json::Text), r#"{{"a,b",c},{d,"{"}}"#, r#"[["a,b","c"],["d","{"]]"#),
-            (array(Json::Text), r#"{"{x}"}"#, r#"["{x}"]"#),
-            (array(Json::Verbatim), r#"{"{\"a\": 1}"}"#, r#"[{"a": 1}]"#),
-            (array(Json::Number), "{}", "[]"),
-            (array(Json::Number), "{1", r#""{1""#),
-        ] {
-            assert_eq!(shown(&json, text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn encodes_composites_as_objects() {
-        let json = Json::Composite(vec![
-            ("a".to_owned(), Json::Number),
-            ("b".to_owned(), Json::Text),
-            ("c".to_owned(), array(Json::Number)),
-        ]);
-        assert_eq!(shown(&json, r#"(1,"x ""y"", z","{1,2}")"#), r#"{"a":1,"b":"x \"y\", z","c":[1,2]}"#);
-        assert_eq!(shown(&json, r#"(,"",)"#), r#"{"a":null,"b":"","c":null}"#);
-        assert_eq!(shown(&json, "(1,2,3,4)"), r#""(1,2,3,4)""#);
-    }
-
     proptest! {
-        #[test]
-        fn strings_round_trip(text in ".{0,30}") {
-            let mut out = String::new();
-            push_string(&mut out, &text);
-            prop_assert_eq!(serde_json::from_str::<String>(&out).unwrap(), text);
-        }
-
         #[test]
         fn array_literals_round_trip(
             items in proptest::collection::vec(proptest::option::of(".{0,8}"), 0..5),
@@ -488,17 +241,6 @@ mod tests {
             let mut out = String::new();
             push_array_literal(&mut out, items.iter().map(Option::as_deref));
             prop_assert_eq!(array_items(&out, b','), Some(items));
-        }
-
-        #[test]
-        fn any_text_encodes_as_valid_json(text in "[{}(),\"\\\\a1 \\-.]{0,20}", which in 0_usize..8) {
-            let types = [
-                Json::Bool, Json::Number, Json::Verbatim, Json::Bytes, Json::TimestampTz, array(array(Json::Number)), array(Json::Text),
-                Json::Composite(vec![("a".to_owned(), Json::Text), ("b".to_owned(), Json::Bool)]),
-            ];
-            let mut out = String::new();
-            types[which].push(&mut out, &text);
-            prop_assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok(), "{}", out);
         }
     }
 }

@@ -3,31 +3,7 @@
 //! The oids of built-in types never change. Other types (enums, types of extensions) are listed in the schema cache
 //! if `to_json` represents them by their text, which it does unless the type has a cast to `json`.
 
-/// How a value is serialised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// A single value.
-    One(Scalar),
-    /// An array of values, with any number of dimensions.
-    Many(Scalar),
-}
-
-/// How a single value is serialised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scalar {
-    /// `t` and `f` become `true` and `false`.
-    Boolean,
-    /// Copied, unless it is not a JSON number (`NaN`, `Infinity`), which becomes a string.
-    Number,
-    /// Copied.
-    Json,
-    /// A string, which must be in ISO style.
-    Date,
-    /// A string with `T` between date and time.
-    Timestamp,
-    /// A string.
-    Text,
-}
+use basalt_pg::json::JsonEncoding;
 
 /// Types other than built-in ones whose values are strings in JSON.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -48,17 +24,13 @@ impl TextTypes {
     /// Whether values of the type can be serialised here.
     #[must_use]
     pub fn is_known(&self, type_oid: u32) -> bool {
-        self.form(type_oid).is_some()
+        self.encoding(type_oid).is_some()
     }
 
-    pub(super) fn form(&self, type_oid: u32) -> Option<Form> {
-        if let Some(scalar) = scalar(type_oid) {
-            return Some(Form::One(scalar));
-        }
-        if let Some(element) = element(type_oid) {
-            return Some(Form::Many(element));
-        }
-        self.sorted.binary_search(&type_oid).ok().map(|_| Form::One(Scalar::Text))
+    pub(super) fn encoding(&self, type_oid: u32) -> Option<JsonEncoding> {
+        scalar(type_oid)
+            .or_else(|| element(type_oid).map(JsonEncoding::array))
+            .or_else(|| self.sorted.binary_search(&type_oid).ok().map(|_| JsonEncoding::Text))
     }
 }
 
@@ -106,15 +78,15 @@ pub fn is_known_name(name: &str) -> bool {
 }
 
 /// Built-in types. `bytea` is excluded: it is returned in binary, and `bytea_output` determines its text.
-const fn scalar(type_oid: u32) -> Option<Scalar> {
+const fn scalar(type_oid: u32) -> Option<JsonEncoding> {
     Some(match type_oid {
-        16 => Scalar::Boolean,
+        16 => JsonEncoding::Boolean,
         // bigint, smallint, integer, real, double precision, numeric
-        20 | 21 | 23 | 700 | 701 | 1700 => Scalar::Number,
-        114 | 3802 => Scalar::Json,
-        1082 => Scalar::Date,
+        20 | 21 | 23 | 700 | 701 | 1700 => JsonEncoding::Number,
+        114 | 3802 => JsonEncoding::Json,
+        1082 => JsonEncoding::Date,
         // without and with time zone
-        1114 | 1184 => Scalar::Timestamp,
+        1114 | 1184 => JsonEncoding::Timestamp,
         // "char", name, text, oid, xml, character, character varying
         18 | 19 | 25 | 26 | 142 | 1042 | 1043
         // time, interval, timetz, bit, varbit, uuid, money
@@ -134,19 +106,19 @@ const fn scalar(type_oid: u32) -> Option<Scalar> {
         // regproc, regprocedure, regoper, regoperator, regclass, regtype
         | 24 | 2202..=2206
         // regconfig, regdictionary, regnamespace, regrole, regcollation
-        | 3734 | 3769 | 4089 | 4096 | 4191 => Scalar::Text,
+        | 3734 | 3769 | 4089 | 4096 | 4191 => JsonEncoding::Text,
         _ => return None,
     })
 }
 
 /// Element type of built-in array types. `box[]` is excluded because its elements are separated by semicolons.
-const fn element(type_oid: u32) -> Option<Scalar> {
+const fn element(type_oid: u32) -> Option<JsonEncoding> {
     Some(match type_oid {
-        1000 => Scalar::Boolean,
-        1016 | 1005 | 1007 | 1021 | 1022 | 1231 => Scalar::Number,
-        199 | 3807 => Scalar::Json,
-        1182 => Scalar::Date,
-        1115 | 1185 => Scalar::Timestamp,
+        1000 => JsonEncoding::Boolean,
+        1016 | 1005 | 1007 | 1021 | 1022 | 1231 => JsonEncoding::Number,
+        199 | 3807 => JsonEncoding::Json,
+        1182 => JsonEncoding::Date,
+        1115 | 1185 => JsonEncoding::Timestamp,
         // bytea: arrays are returned as text only
         1001
         // "char", name, text, oid, xml, character, character varying
@@ -162,7 +134,7 @@ const fn element(type_oid: u32) -> Option<Scalar> {
         // ranges
         | 3905 | 3907 | 3909 | 3911 | 3913 | 3927
         // multiranges
-        | 6150..=6153 | 6155 | 6157 => Scalar::Text,
+        | 6150..=6153 | 6155 | 6157 => JsonEncoding::Text,
         _ => return None,
     })
 }
@@ -174,9 +146,9 @@ mod tests {
     #[test]
     fn types_are_identified_by_oid() {
         let types = TextTypes::from_iter([90_000, 20_000, 90_000]);
-        assert_eq!(types.form(23), Some(Form::One(Scalar::Number)));
-        assert_eq!(types.form(1009), Some(Form::Many(Scalar::Text)));
-        assert_eq!(types.form(20_000), Some(Form::One(Scalar::Text)));
+        assert_eq!(types.encoding(23), Some(JsonEncoding::Number));
+        assert_eq!(types.encoding(1009), Some(JsonEncoding::array(JsonEncoding::Text)));
+        assert_eq!(types.encoding(20_000), Some(JsonEncoding::Text));
         assert!(!types.is_known(20_001), "unlisted type");
         assert!(!types.is_known(17), "bytea");
         assert!(!types.is_known(22), "int2vector is an array with a different text format");

@@ -1,8 +1,8 @@
 //! The parsers of realtime: replication messages and subscription filters.
 
+use basalt_pg::json::JsonEncoding;
 use basalt_realtime::changes::decoder::{self, Message, RowChange, Value};
 use basalt_realtime::changes::filter;
-use basalt_realtime::changes::types;
 use bytes::Bytes;
 
 /// A decoded message has no more text than bytes, and `relation_of` finds the same table.
@@ -19,9 +19,9 @@ pub(crate) fn replication(data: &[u8]) {
     let length: usize = values.clone().filter_map(Value::text).map(str::len).sum();
     assert!(length < data.len());
     for text in values.filter_map(Value::text) {
-        let mut json = String::new();
-        types::Json::Array { element: types::Json::Number.into(), delimiter: b',' }.push(&mut json, text);
-        assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok(), "{json}");
+        let mut json = Vec::new();
+        JsonEncoding::array(JsonEncoding::FiniteNumber).push_or_string(&mut json, text);
+        assert!(serde_json::from_slice::<serde_json::Value>(&json).is_ok(), "{}", json.escape_ascii());
     }
 }
 
