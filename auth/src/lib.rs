@@ -123,7 +123,7 @@ fn router(auth: Arc<Auth>) -> Router {
 /// Builds the service and starts its tasks.
 ///
 /// # Errors
-/// The argon2 parameters are invalid ([`AuthConfig::faults`]), or a thread cannot be started.
+/// The argon2 parameters are invalid ([`AuthConfig::faults`]).
 pub fn service(config: AuthConfig, dependencies: Dependencies) -> Result<Service, AuthError> {
     let (tracker, shutdown) = (dependencies.tracker.clone(), dependencies.shutdown.clone());
     let deadline = Duration::from_secs(config.api_max_request_duration);
@@ -136,12 +136,7 @@ pub fn service(config: AuthConfig, dependencies: Dependencies) -> Result<Service
         tracker.spawn(shutdown.clone().run_until_cancelled_owned(template.refresh_periodically()));
     }
     let measure = kinds::measure(auth.hasher.clone(), auth.pool.clone());
-    tracker.spawn(shutdown.clone().run_until_cancelled_owned(measure));
-    let hasher = auth.hasher.clone();
-    tracker.spawn(async move {
-        shutdown.cancelled().await;
-        hasher.close();
-    });
+    tracker.spawn(shutdown.run_until_cancelled_owned(measure));
     Ok(Service {
         name: "auth",
         prefix: "/auth/v1",

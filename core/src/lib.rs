@@ -4,6 +4,7 @@ pub mod bearer;
 pub mod claims;
 pub mod clock;
 pub mod convert;
+pub mod cpu_pool;
 pub mod error;
 pub mod fair_share;
 pub mod html;

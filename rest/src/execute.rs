@@ -15,7 +15,7 @@ use tokio::time::Instant;
 pub(crate) use answer::Answer;
 
 use crate::auth::Caller;
-use crate::cpu_permits::ClientCpu;
+use crate::client_cpu::ClientCpu;
 use crate::error::RestError;
 use crate::parse::prefer::Count;
 use crate::plan::call::CallResult;

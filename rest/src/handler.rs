@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::State as Extract;
 use axum::response::Response;
 use basalt_core::clock::Clock;
+use basalt_core::cpu_pool::CpuPool;
 use basalt_core::identity::Identity;
 use basalt_core::memory::BodyLease;
 use basalt_core::service::{BodyError, ClientAddress, Deadline, read_body};
@@ -14,8 +15,8 @@ use http::{Method, Request};
 use tokio::time::Instant;
 
 use crate::auth;
+use crate::client_cpu::ClientCpu;
 use crate::config::RestConfig;
-use crate::cpu_permits::CpuPermits;
 use crate::error::{ErrorContext, ErrorResponse, RestError};
 use crate::execute::{self, Answer, ExecuteContext};
 use crate::plan::Plan;
@@ -30,11 +31,11 @@ pub(crate) struct State {
     pub(crate) handle: RestHandle,
     pub(crate) sessions: Sessions,
     pub(crate) clock: Clock,
-    /// Permits for long work, one per core.
-    pub(crate) cpu: CpuPermits,
-    /// Permit for the root document. Documents are built one at a time: for a large schema one takes tens of
-    /// megabytes, and as much time as hundreds of requests.
-    pub(crate) documents: CpuPermits,
+    /// For long work; one thread per core.
+    pub(crate) cpu: CpuPool,
+    /// For the root document; one thread. For a large schema a document takes tens of megabytes, and as much time as
+    /// hundreds of requests.
+    pub(crate) documents: CpuPool,
 }
 
 /// Handles a request; every error has the format of the contract.
@@ -104,7 +105,7 @@ async fn run(
     let mut snapshot = view.loaded.clone().ok_or(RestError::CacheNotLoaded)?;
     let address = request.extensions().get::<ClientAddress>().map(|address| address.0);
     let identity = Identity::new(caller.subject.as_deref(), &caller.role, address);
-    let cpu = state.cpu.for_identity(identity);
+    let cpu = ClientCpu { pool: &state.cpu, identity };
     let request = receive(request, config).await?;
     let mut may_be_stale = true;
     let catalog = rights::Catalog { sessions: &state.sessions, identity, deadline: request.deadline };
@@ -142,7 +143,7 @@ async fn run(
             deadline: request.deadline,
             identity,
             cpu,
-            documents: state.documents.for_identity(identity),
+            documents: ClientCpu { pool: &state.documents, identity },
         };
         match execute::run(&scope, &plan, statements).await {
             Ok(Some(answer)) => {

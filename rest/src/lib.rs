@@ -1,8 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 pub mod auth;
+mod client_cpu;
 pub mod config;
-mod cpu_permits;
 pub mod error;
 mod execute;
 mod handler;
@@ -37,7 +37,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use config::RestConfig;
-use cpu_permits::CpuPermits;
 pub use reload::RestHandle;
 
 /// Builds the service and starts loading its schema cache.
@@ -63,8 +62,8 @@ pub fn service(
         handle: handle.clone(),
         sessions,
         clock,
-        cpu: CpuPermits::new(available_parallelism().map_or(1, usize::from), tracker),
-        documents: CpuPermits::new(1, tracker),
+        cpu: client_cpu::pool("rest-cpu", available_parallelism().map_or(1, usize::from), tracker),
+        documents: client_cpu::pool("rest-openapi", 1, tracker),
     });
     let handler: Handler = {
         let state = Arc::clone(&state);

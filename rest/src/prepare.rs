@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use tokio::time::Instant;
 
-use crate::cpu_permits::{self, ClientCpu};
+use crate::client_cpu::{self, ClientCpu};
 use crate::error::RestError;
 use crate::plan::{self, Plan};
 use crate::reload::Snapshot;
@@ -107,7 +107,7 @@ async fn render(
     body_bytes: usize,
     cpu: ClientCpu<'_>,
 ) -> Result<(Plan, Option<Statements>), RestError> {
-    let is_long = plan.has_values() && cpu_permits::is_long(body_bytes);
+    let is_long = plan.has_values() && client_cpu::is_long(body_bytes);
     let render = move || {
         let statements = shape::render(&plan);
         (plan, statements)

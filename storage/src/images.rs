@@ -1,5 +1,5 @@
 //! Image transformations (storage.md §3.14). A variant is rendered once and then cached in a folder of this
-//! server ([`cache`]); rendering waits for a thread ([`pool`]). Decision 0060 explains the choice of codecs,
+//! server ([`cache`]); rendering waits for a thread of the pool. Decision 0060 explains the choice of codecs,
 //! and why there is no AVIF.
 
 mod cache;
@@ -8,14 +8,16 @@ mod geometry;
 mod http;
 mod metrics;
 mod parameters;
-mod pool;
 mod transform;
 
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
 
 use basalt_core::convert::saturating;
+use basalt_core::cpu_pool::{CpuPool, CpuPoolError, CpuPoolLimits, Priority};
 use basalt_core::identity::Identity;
 use basalt_images::TransformError;
 use futures_util::TryStreamExt as _;
@@ -27,9 +29,10 @@ use cache::{Cache, CachedVariant, Content, Key};
 use failures::{Attempts, Turn};
 pub(crate) use http::render;
 pub(crate) use parameters::Parameters;
-use pool::Pool;
 use transform::transform;
 
+/// Number of full client queues after which requests of every client are rejected.
+const FULL_QUEUES: usize = 16;
 /// How long a request waits for its image. Rendering that has started is completed and cached for the next
 /// attempt.
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -37,7 +40,8 @@ const DEADLINE: Duration = Duration::from_secs(15);
 /// Renders and caches image variants.
 #[derive(Debug)]
 pub(crate) struct Images {
-    pool: Pool,
+    pool: CpuPool,
+    tracker: TaskTracker,
     cache: Arc<Cache>,
     attempts: Attempts,
     max_source_pixels: u64,
@@ -70,7 +74,8 @@ impl Images {
     /// Creates the service with the configured limits. `tracker` tracks its tasks.
     pub(crate) fn new(config: &StorageConfig, tracker: TaskTracker) -> Self {
         Self {
-            pool: Pool::new(config.images.queue, tracker),
+            pool: pool(config.images.queue, &tracker),
+            tracker,
             cache: Arc::new(Cache::new(config.dir.join("render"))),
             attempts: Attempts::new(),
             max_source_pixels: config.images.max_source_pixels,
@@ -117,9 +122,9 @@ impl Images {
         rendering: Rendering,
         client: Identity,
     ) -> Result<CachedVariant, ImageError> {
-        let slot = self.pool.slot(client).map_err(|_full| ImageError::Busy)?;
+        let slot = self.pool.slot(client)?;
         let (permit, attempt) = loop {
-            let permit = slot.permit().await.map_err(|_full| ImageError::Busy)?;
+            let permit = slot.permit().await?;
             // Another request may have rendered the same variant.
             if let Some(kept) = self.cache.get(&rendering.key).await {
                 return Ok(kept);
@@ -135,7 +140,8 @@ impl Images {
         };
         let bytes = read(blobs, source).await?;
         let (cache, max_pixels) = (Arc::clone(&self.cache), self.max_source_pixels);
-        let made = slot.run(permit, move || {
+        let made = slot.run(permit, move |()| {
+            let start = Instant::now();
             let Rendering { key, wanted, wants_webp } = rendering;
             // The panic is logged. Treat an image that causes one as unsupported.
             let variant =
@@ -146,9 +152,10 @@ impl Images {
                 Err(error) if error.is_of_source() => attempt.fail(*error),
                 Err(_) => {}
             }
+            metrics::record_duration(start.elapsed());
             variant
         });
-        let variant = made.await.map_err(|_| ImageError::Busy)??;
+        let variant = made.await??;
         let size = saturating(variant.bytes.len());
         Ok(CachedVariant { format: variant.format, size, content: Content::Bytes(variant.bytes.into()) })
     }
@@ -156,13 +163,36 @@ impl Images {
     /// Removes the cached variants of an object version.
     pub(crate) async fn purge(&self, version: BlobId) {
         let cache = Arc::clone(&self.cache);
-        self.pool.blocking(move || cache.purge(version)).await;
+        self.blocking(move || cache.purge(version)).await;
     }
 
     /// Removes all cached variants.
     pub(crate) async fn purge_all(&self) {
         let cache = Arc::clone(&self.cache);
-        self.pool.blocking(move || cache.purge_all()).await;
+        self.blocking(move || cache.purge_all()).await;
+    }
+
+    /// Runs short file operations on a blocking thread.
+    async fn blocking(&self, work: impl FnOnce() + Send + 'static) {
+        // A panic is logged.
+        let _done = self.tracker.spawn_blocking(work).await;
+    }
+}
+
+/// Creates a pool with half as many threads as there are cores, so that a burst of images leaves processors for
+/// requests. Allows `queue` waiting requests per client.
+fn pool(queue: usize, tracker: &TaskTracker) -> CpuPool {
+    let threads = (available_parallelism().map_or(2, NonZeroUsize::get) / 2).max(1);
+    let waiting = queue.saturating_mul(FULL_QUEUES);
+    // Transformations take seconds at most, so new clients get a thread soon without reserved ones.
+    let limits = CpuPoolLimits { threads, waiting, waiting_per_identity: queue, keeps_headroom: false };
+    let in_use = metrics::images(threads.saturating_add(waiting));
+    CpuPool::new("image", limits, Priority::Normal, in_use, tracker)
+}
+
+impl From<CpuPoolError> for ImageError {
+    fn from(_: CpuPoolError) -> Self {
+        Self::Busy
     }
 }
 

@@ -1,31 +1,29 @@
 //! Password hashing: argon2id for new passwords. Imported hashes may be bcrypt, argon2i/id or Firebase's scrypt; sign-in replaces
-//! them (auth.md §3.17, [`mod@stored`]). Hashes are computed on dedicated threads ([`mod@threads`]), so that a burst of sign-ins
-//! neither starves the runtime nor exceeds the configured memory; when the queue is full, requests fail with 503.
-//!
-//! The job owns its permit: a hash that has started continues, and counts, even if the client disconnects.
+//! them (auth.md §3.17, [`mod@stored`]). Hashes are computed in a [`CpuPool`] with one thread fewer than there are cores (decision 0032),
+//! so that a burst of sign-ins neither starves the runtime nor exceeds the configured memory; when the queue is full, requests fail with
+//! 503.
 //!
 //! A rejected sign-in uses the same queue slot and the same CPU time for every account ([`Hasher::verify_sign_in`],
 //! [`mod@costs`]).
 
 mod costs;
 mod firebase;
+mod memory;
 mod stored;
-mod threads;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use argon2::Params;
-use metrics::Gauge;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, oneshot};
-use tokio::time::Instant;
+use basalt_core::cpu_pool::{CpuPool, CpuPoolError, CpuPoolLimits, Priority};
+use basalt_core::identity::Identity;
 use tokio_util::task::TaskTracker;
 
 use costs::{Costs, CpuTime};
+use memory::Memory;
 pub(crate) use stored::check_imported;
 use stored::{HASH_BYTES, MAX_MEMORY_KIB};
-use threads::{Memory, Threads};
 
 /// Why a hash could not be computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -81,10 +79,7 @@ impl HasherSettings {
 #[derive(Clone)]
 pub(crate) struct Hasher {
     params: Arc<Params>,
-    threads: Threads,
-    /// Computations that may run or wait.
-    admitted: Arc<Semaphore>,
-    in_use: Gauge,
+    pool: Arc<CpuPool<Memory>>,
     /// A random hash with current parameters, so that unknown users cost as much as known ones. Not computed, to keep startup
     /// fast.
     dummy: Arc<str>,
@@ -92,33 +87,33 @@ pub(crate) struct Hasher {
 }
 
 impl Hasher {
-    /// Starts the threads. `tracker` waits for them.
+    /// `tracker` tracks running hashes.
     ///
     /// # Errors
-    /// argon2 rejects the parameters, or a thread cannot be started.
+    /// argon2 rejects the parameters.
     pub(crate) fn new(settings: HasherSettings, tracker: &TaskTracker) -> Result<Self, HashError> {
         let params = settings.params()?;
         let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
-        let concurrency = match settings.concurrency {
+        let threads = match settings.concurrency {
             // Leaving a core free helps requests more than thread priorities (decision 0032).
             0 => cores.saturating_sub(1).max(1),
             wanted => wanted,
         };
-        let limit = concurrency.saturating_add(settings.queue);
+        let in_use = crate::metrics::password_hashes(threads.saturating_add(settings.queue));
+        // A sign-in has no identity yet, so all wait in one queue.
+        let limits = CpuPoolLimits {
+            threads,
+            waiting: settings.queue,
+            waiting_per_identity: usize::MAX,
+            keeps_headroom: false,
+        };
         let dummy = stored::random_hash(&params);
         Ok(Self {
-            threads: Threads::start(concurrency, params.block_count(), tracker)?,
+            pool: CpuPool::new("password-hash", limits, Priority::Low, in_use, tracker).into(),
             params: Arc::new(params),
-            admitted: Arc::new(Semaphore::new(limit)),
-            in_use: crate::metrics::password_hashes(limit),
             dummy: dummy.into(),
             costs: Arc::default(),
         })
-    }
-
-    /// Stops the threads; further hashes fail.
-    pub(crate) fn close(&self) {
-        self.threads.close();
     }
 
     /// Hashes a new password; the result is a PHC string for `auth.users.encrypted_password`.
@@ -210,44 +205,24 @@ impl Hasher {
         &self,
         work: impl FnOnce(&mut Memory) -> Result<T, HashError> + Send + 'static,
     ) -> Result<T, HashError> {
-        let admitted = Arc::clone(&self.admitted).try_acquire_owned().map_err(|error| match error {
-            TryAcquireError::NoPermits => HashError::Overloaded,
-            TryAcquireError::Closed => HashError::Failed,
-        })?;
-        let admitted = QueueSlot::new(admitted, self.in_use.clone());
-        let (answer, answered) = oneshot::channel();
-        self.threads.send(Box::new(move |memory| {
-            // The client disconnected while the job was queued.
-            if answer.is_closed() {
-                return;
-            }
+        let kept_blocks = self.params.block_count();
+        let done = self.pool.run(Identity::SERVER, move |memory| {
             let start = Instant::now();
             let result = work(memory);
             crate::metrics::password_hashed(start.elapsed());
-            // Release the slot before the response: its receiver may request the next hash immediately. A panic drops it, too.
-            drop(admitted);
-            drop(answer.send(result));
-        }));
-        answered.await.map_err(|_panic| HashError::Failed)?
+            memory.keep(kept_blocks);
+            result
+        });
+        done.await?
     }
 }
 
-/// A permit for a hash that runs or waits, counted in the gauge.
-struct QueueSlot {
-    in_use: Gauge,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl QueueSlot {
-    fn new(permit: OwnedSemaphorePermit, in_use: Gauge) -> Self {
-        in_use.increment(1.0);
-        Self { in_use, _permit: permit }
-    }
-}
-
-impl Drop for QueueSlot {
-    fn drop(&mut self) {
-        self.in_use.decrement(1.0);
+impl From<CpuPoolError> for HashError {
+    fn from(error: CpuPoolError) -> Self {
+        match error {
+            CpuPoolError::QueueFull => Self::Overloaded,
+            CpuPoolError::Panicked(_) | CpuPoolError::NoThread(_) => Self::Failed,
+        }
     }
 }
 
@@ -273,9 +248,9 @@ mod tests {
     #[tokio::test]
     async fn full_queue_rejects_immediately() {
         let hasher = Hasher::new(CHEAP, &TaskTracker::new()).unwrap();
-        let permit = Arc::clone(&hasher.admitted).try_acquire_owned().unwrap();
+        let slot = hasher.pool.slot(Identity::SERVER).unwrap();
         assert_eq!(hasher.hash("password").await, Err(HashError::Overloaded));
-        drop(permit);
+        drop(slot);
         assert!(hasher.hash("password").await.is_ok());
     }
 

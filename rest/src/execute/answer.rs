@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::ExecuteContext;
-use crate::cpu_permits;
+use crate::client_cpu;
 use crate::error::RestError;
 use crate::rows::{self, Frame};
 use crate::statement::{self, Form};
@@ -90,7 +90,7 @@ async fn to_json(
     frame: Frame,
     context: &ExecuteContext<'_>,
 ) -> Result<Option<Bytes>, RestError> {
-    if !cpu_permits::is_long(rows.iter().map(Row::byte_len).sum()) {
+    if !client_cpu::is_long(rows.iter().map(Row::byte_len).sum()) {
         return Ok(rows::to_json(rows, &context.snapshot.cache.text_types, frame));
     }
     let snapshot = Arc::clone(context.snapshot);

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::{Action, CallVerb, RelationVerb};
+use crate::client_cpu::{self, ClientCpu};
 use crate::config::RestConfig;
-use crate::cpu_permits::{self, ClientCpu};
 use crate::error::RestError;
 use crate::parse::media::MediaType;
 use crate::parse::query::decode_component;
@@ -140,7 +140,7 @@ impl Payload {
         // With `columns`, which clients send for bulk inserts, PostgreSQL parses the body. PUT ignores `columns`.
         let is_put = matches!(action, Action::Relation { verb: RelationVerb::Put, .. });
         let is_unparsed = *content_type == MediaType::Json && columns.is_some() && !is_put;
-        if is_unparsed || !cpu_permits::is_long(body.len()) {
+        if is_unparsed || !client_cpu::is_long(body.len()) {
             return Self::read(action, content_type, columns, body, budget);
         }
         let (action, content_type) = (action.clone(), content_type.clone());

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 use super::firebase::FirebaseHash;
-use super::threads::Memory;
+use super::memory::Memory;
 use super::{HashError, Verdict};
 
 const SALT_BYTES: usize = 16;
