@@ -262,6 +262,18 @@ impl Drop for QueueSlot {
 }
 
 impl FairPermit {
+    /// The number of permits acquired together.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.permits
+    }
+
+    /// Adds the permits of `other`, which must be from the same pool and for the same identity.
+    pub fn merge(&mut self, mut other: Self) {
+        other.shared = None;
+        self.permits += other.permits;
+    }
+
     /// Removes the permit from the pool until [`FairShare::add_permit`].
     pub fn forget(mut self) {
         if let Some(shared) = self.shared.take() {

@@ -21,7 +21,6 @@ use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
 use axum::response::Response;
 use basalt_core::convert::saturating;
-use basalt_core::memory::BodyLease;
 use basalt_core::service::{
     BodyMode, ClientAddress, Deadline, Fault, Handler, Original, Renderer, RequestId, Service,
 };
@@ -284,7 +283,7 @@ async fn call_with_memory(
         }
     };
     if let Some(share) = &share {
-        request.extensions_mut().insert(BodyLease::new(share.clone()));
+        request.extensions_mut().insert(share.lease());
     }
     let arrival = Arc::new(Arrival::default());
     let watched = arrival.watch(std::mem::take(request.body_mut()), limit, bounds.pace(), counted);

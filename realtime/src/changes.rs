@@ -13,7 +13,7 @@
 //! snapshots.rs         waits until a commit is visible;  visibility.rs runs lookups and filters as subscribers
 //! generated.rs         stored generated columns, which PostgreSQL before 18 does not replicate
 //! payload.rs           the JSON of a change, once per set of columns
-//! messages.rs          rows of realtime.messages;  memory.rs: limits in bytes
+//! messages.rs          rows of realtime.messages
 //! ```
 //!
 //! A slow policy or filter delays only its own subscribers. Every queue is bounded; a channel that exceeds a
@@ -25,7 +25,6 @@ pub mod decoder;
 mod evaluate;
 pub mod filter;
 mod generated;
-mod memory;
 mod messages;
 mod order;
 mod payload;
@@ -46,18 +45,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use basalt_core::claims::Claims;
+use basalt_core::convert::saturating;
+use basalt_core::identity::Identity;
+use basalt_core::memory::{BudgetRules, ByteBudget, ByteShare};
 use basalt_pg::database::Database;
 use basalt_pg::listen::Events;
 use basalt_pg::pool::ServicePool;
 use basalt_pg::session::{SessionError, Sessions};
 use bytes::Bytes;
+use metrics::Gauge;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use catalog::Catalog;
-use memory::ChangeMemory;
 use order::Sequencer;
 use router::{LastTransactions, Router};
 use snapshots::Snapshots;
@@ -269,7 +271,7 @@ impl Changes {
         let snapshots = Arc::new(Snapshots::new(sessions.clone()));
         let evaluator = Arc::new(Evaluator::new(sessions, checks));
         let slow_memory =
-            ChangeMemory::new(queue_bytes / HELD_FRACTION, "basalt_realtime_change_bytes_aside");
+            change_budget(queue_bytes / HELD_FRACTION, metrics::gauge!("basalt_realtime_change_bytes_aside"));
         let last = Arc::new(LastTransactions::default());
         let (sender, state) = watch::channel(StreamState::Starting);
         let mut router = Router::new(router::Parts {
@@ -278,7 +280,7 @@ impl Changes {
                 catalog: Arc::clone(&catalog),
                 snapshots: Arc::clone(&snapshots),
                 evaluator: Arc::clone(&evaluator),
-                sequencer: Arc::new(Sequencer::new(Arc::clone(&slow_memory))),
+                sequencer: Arc::new(Sequencer::new(slow_memory.clone())),
                 slow_memory,
                 tracker: tracker.clone(),
                 shutdown: shutdown.clone(),
@@ -359,4 +361,15 @@ impl Changes {
             ),
         }
     }
+}
+
+/// A limit on the bytes of waiting changes.
+fn change_budget(limit: usize, gauge: Gauge) -> ByteBudget {
+    let rules = BudgetRules { waiting_per_identity: 0, keeps_headroom: false, serves_larger_alone: false };
+    ByteBudget::new(saturating(limit), rules, gauge)
+}
+
+/// Reserves memory for changes, which come from the replication stream and not from a client.
+fn reserve(budget: &ByteBudget, bytes: usize) -> Option<ByteShare> {
+    budget.try_take(Identity::SERVER, bytes)
 }

@@ -63,7 +63,7 @@ pub fn to_json(rows: Vec<Row>, types: &TextTypes, frame: Frame) -> Option<Bytes>
     }
     let json = Bytes::from(json);
     Some(match share {
-        Some(share) => share.keep(json),
+        Some(share) => share.keep_counted(json),
         None => json,
     })
 }

@@ -13,7 +13,6 @@ mod id;
 pub mod intents;
 mod reader;
 pub mod reconcile;
-mod room;
 mod s3;
 pub mod sweeper;
 mod writer;
@@ -23,7 +22,9 @@ use std::path::Path as FolderPath;
 use std::sync::Arc;
 use std::time::Duration;
 
+use basalt_core::fair_share::WAITING_PER_IDENTITY;
 use basalt_core::identity::Identity;
+use basalt_core::memory::{BudgetRules, ByteBudget};
 use futures_util::TryStreamExt as _;
 use jiff::Timestamp;
 use object_store::path::Path;
@@ -37,7 +38,6 @@ pub use error::BlobError;
 use folder::Folder;
 pub use id::BlobId;
 pub use reader::BlobStream;
-use room::Room;
 use s3::Bucket;
 use sweeper::IncompleteUpload;
 pub use writer::{BlobWriter, Written};
@@ -52,7 +52,8 @@ pub struct BlobStore {
 struct Shared {
     backend: Backend,
     objects: Arc<dyn ObjectStore>,
-    room: Room,
+    /// Memory for the buffers of all uploads.
+    buffers: ByteBudget,
     /// Time and result of the last write check.
     checked: Mutex<Option<(Instant, bool)>>,
     /// Tracks clean-up tasks of dropped writers.
@@ -92,8 +93,9 @@ impl BlobStore {
                 (Backend::Bucket(bucket), objects)
             }
         };
-        let room = Room::new(config.upload_memory);
-        Ok(Self { shared: Arc::new(Shared { backend, objects, room, checked: Mutex::default(), tracker }) })
+        let buffers = buffer_budget(config.upload_memory);
+        let checked = Mutex::default();
+        Ok(Self { shared: Arc::new(Shared { backend, objects, buffers, checked, tracker }) })
     }
 
     /// Starts writing a blob. Nothing is stored before the first large chunk, and nothing can be read before
@@ -284,6 +286,22 @@ impl BlobStore {
     fn is_folder(&self) -> bool {
         matches!(self.shared.backend, Backend::Folder(_))
     }
+}
+
+/// The budget for upload buffers, `storage.upload_memory`. A writer that gets no memory for a larger buffer uses small
+/// ones (a file accepts chunks of any size) or waits (parts of an S3 upload have a minimum size). The budget is shared
+/// fairly: however many or slow the uploads of one client are, they leave memory for those of others.
+fn buffer_budget(bytes: u64) -> ByteBudget {
+    let gauge = metrics::gauge!("basalt_storage_buffer_bytes");
+    gauge.set(0.0);
+    let rules = BudgetRules {
+        waiting_per_identity: WAITING_PER_IDENTITY,
+        keeps_headroom: true,
+        serves_larger_alone: true,
+    };
+    let budget = ByteBudget::new(bytes.max(1), rules, gauge);
+    metrics::gauge!("basalt_storage_buffer_bytes_limit").set(budget.limit() as f64);
+    budget
 }
 
 /// The parent folder; `.` for a relative path without one.

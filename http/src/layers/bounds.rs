@@ -6,7 +6,7 @@
 //! chunked body reserves memory as data arrives and never waits: two bodies that hold memory and wait for more could
 //! wait for each other. Bodies up to `SMALL_BODY` are free: `Bounds::enter` limits their number and thereby their
 //! sum. A body counts until its bytes are dropped, because a write continues after its client has disconnected.
-//! Decoded data counts too if it may be much larger than the body ([`BodyMemory`]). CSV is such a case: its JSON
+//! Decoded data counts too if it may be much larger than the body ([`BodyLease::grow`]). CSV is such a case: its JSON
 //! repeats the column names in every row, so CSV bodies are never free. A streamed body reserves nothing here; its
 //! service accounts for what it buffers.
 
@@ -15,24 +15,24 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use basalt_core::convert::saturating;
-use basalt_core::memory::{AnswerMemory, BodyLease, BodyMemory};
-use metrics::Counter;
-use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use basalt_core::identity::Identity;
+use basalt_core::memory::{AnswerMemory, BodyLease, BudgetRules, ByteBudget, FREE_BYTES};
+use metrics::{Counter, Gauge};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use crate::pace::Pace;
 
 /// Bodies up to this many bytes reserve no memory.
-pub const SMALL_BODY: u64 = 64 * 1024;
-/// Bytes per semaphore permit: tokio limits the permits of one acquisition to 32 bits.
-const UNIT: u64 = 1024;
+pub const SMALL_BODY: u64 = FREE_BYTES as u64;
 
 /// The limits and their current usage.
 pub struct Bounds {
     limits: Limits,
     requests: AtomicUsize,
-    bodies: Bodies,
+    /// `server.body_memory`. All requests wait in one queue, because they are not authenticated yet.
+    bodies: ByteBudget,
+    refused_bodies: Counter,
     waiting_bodies: AtomicUsize,
     /// Permits for open connections; the listener acquires them.
     pub connections: Arc<Semaphore>,
@@ -90,16 +90,15 @@ impl Bounds {
     /// Creates limits with no usage.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        let body_units = units(limits.body_memory).max(1);
+        let rules = BudgetRules {
+            waiting_per_identity: usize::MAX,
+            keeps_headroom: false,
+            serves_larger_alone: true,
+        };
         Self {
             requests: AtomicUsize::new(0),
-            bodies: Bodies {
-                permits: Arc::new(Semaphore::new(
-                    usize::try_from(body_units).unwrap_or(Semaphore::MAX_PERMITS),
-                )),
-                units: body_units,
-                refused: refused("body_memory"),
-            },
+            bodies: ByteBudget::new(limits.body_memory.max(1), rules, Gauge::noop()),
+            refused_bodies: refused("body_memory"),
             waiting_bodies: AtomicUsize::new(0),
             connections: Arc::new(Semaphore::new(limits.max_connections)),
             refused_requests: refused("max_requests"),
@@ -132,33 +131,33 @@ impl Bounds {
         free: u64,
         deadline: Instant,
     ) -> Result<Option<BodyShare>, Overloaded> {
-        let Some(length) = announced else { return Ok(Some(self.bodies.share(None))) };
+        let Some(length) = announced else { return Ok(Some(self.empty_share())) };
         if length <= free {
             return Ok(None);
         }
         // A body larger than the whole budget takes all of it.
-        let units = units(length).min(self.bodies.units);
-        let permit = Arc::clone(&self.bodies.permits).acquire_many_owned(units);
+        let share = self.bodies.take(Identity::SERVER, saturating(length));
         let limit = deadline.min(Instant::now() + self.limits.body_wait);
         let _waits = Counted::one(&self.waiting_bodies);
-        if let Ok(Ok(permit)) = timeout_at(limit, permit).await {
-            return Ok(Some(self.bodies.share(Some(permit))));
+        if let Ok(Ok(share)) = timeout_at(limit, share).await {
+            return Ok(Some(self.body_share(share.into())));
         }
-        self.bodies.refused.increment(1);
+        self.refused_bodies.increment(1);
         Err(Overloaded)
     }
 
     /// Share of a streamed body, which its service charges for what it buffers.
     pub(super) fn empty_share(&self) -> BodyShare {
-        self.bodies.share(None)
+        self.body_share(self.bodies.empty_share(Identity::SERVER).into())
+    }
+
+    fn body_share(&self, lease: BodyLease) -> BodyShare {
+        BodyShare { lease, is_refused: Arc::default(), refused: self.refused_bodies.clone() }
     }
 
     /// Sets the gauges; called before metrics are exported, so that requests do not pay for it.
     pub fn report(&self) {
         let number = |count: usize| f64::from(saturating::<u32>(count));
-        #[expect(clippy::cast_precision_loss, reason = "1024 is exact in an f64")]
-        let unit = UNIT as f64;
-        let all_units = f64::from(self.bodies.units);
         let limits = &self.limits;
         let requests = number(self.requests.load(Ordering::Relaxed));
         let connections = number(limits.max_connections) - number(self.connections.available_permits());
@@ -167,23 +166,19 @@ impl Bounds {
         metrics::gauge!("basalt_http_bodies_waiting")
             .set(number(self.waiting_bodies.load(Ordering::Relaxed)));
         metrics::gauge!("basalt_http_body_wait_seconds_limit").set(limits.body_wait.as_secs_f64());
-        metrics::gauge!("basalt_http_body_bytes_in_flight")
-            .set((all_units - number(self.bodies.permits.available_permits())) * unit);
-        metrics::gauge!("basalt_http_body_bytes_in_flight_limit").set(all_units * unit);
         #[expect(clippy::cast_precision_loss, reason = "memory is less than 2^52 bytes")]
         let bytes = |count: u64| count as f64;
-        metrics::gauge!("basalt_http_answer_bytes_in_flight").set(bytes(limits.answers.in_use()));
-        metrics::gauge!("basalt_http_answer_bytes_in_flight_limit").set(bytes(limits.answers.limit()));
+        metrics::gauge!("basalt_http_body_bytes_in_flight").set(bytes(self.bodies.in_use()));
+        metrics::gauge!("basalt_http_body_bytes_in_flight_limit").set(bytes(self.bodies.limit()));
+        metrics::gauge!("basalt_http_answer_bytes_in_flight").set(bytes(limits.answers.budget().in_use()));
+        metrics::gauge!("basalt_http_answer_bytes_in_flight_limit")
+            .set(bytes(limits.answers.budget().limit()));
         metrics::gauge!("basalt_http_header_bytes_limit").set(f64::from(limits.heads.bytes));
         metrics::gauge!("basalt_http_headers_limit").set(number(limits.heads.headers));
         metrics::gauge!("basalt_http_streams_limit").set(f64::from(limits.max_streams));
         metrics::gauge!("basalt_http_connections").set(connections);
         metrics::gauge!("basalt_http_connections_limit").set(number(limits.max_connections));
     }
-}
-
-fn units(bytes: u64) -> u32 {
-    saturating::<u32>(bytes.div_ceil(UNIT))
 }
 
 /// Counts one item until dropped: a request in flight, or a waiting body.
@@ -203,80 +198,33 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Budget of `server.body_memory`. Cheap to clone.
+/// Part of `server.body_memory` held by one body; released with the last clone.
 #[derive(Clone)]
-struct Bodies {
-    permits: Arc<Semaphore>,
-    units: u32,
+pub(super) struct BodyShare {
+    lease: BodyLease,
+    is_refused: Arc<AtomicBool>,
     refused: Counter,
 }
 
-impl Bodies {
-    fn share(&self, held: Option<OwnedSemaphorePermit>) -> BodyShare {
-        let (held, is_refused) = (Mutex::new(held), AtomicBool::new(false));
-        BodyShare(Arc::new(Share { memory: self.clone(), held, is_refused }))
-    }
-}
-
-/// Memory held by one body; released with the last clone.
-#[derive(Clone)]
-pub(super) struct BodyShare(Arc<Share>);
-
-struct Share {
-    memory: Bodies,
-    held: Mutex<Option<OwnedSemaphorePermit>>,
-    is_refused: AtomicBool,
-}
-
 impl BodyShare {
+    /// For the request's extensions.
+    pub(super) fn lease(&self) -> BodyLease {
+        self.lease.clone()
+    }
+
     /// Whether the body was aborted for lack of memory. The service then received a body error and responded to that.
     pub(super) fn is_refused(&self) -> bool {
-        self.0.is_refused.load(Ordering::Relaxed)
+        self.is_refused.load(Ordering::Relaxed)
     }
 
     /// Ensures that enough memory for `bytes` is held.
     pub(super) fn grow_to(&self, bytes: u64) -> Result<(), Overloaded> {
-        if bytes <= SMALL_BODY {
+        if bytes <= SMALL_BODY || self.lease.share().try_grow_to(saturating(bytes)) {
             return Ok(());
         }
-        let held = self.hold(|_| units(bytes));
-        if held.is_err() {
-            self.0.is_refused.store(true, Ordering::Relaxed);
-            self.0.memory.refused.increment(1);
-        }
-        held
-    }
-
-    /// Ensures that as many units are held as `wanted` computes from the current number, up to the whole budget.
-    fn hold(&self, wanted: impl FnOnce(u32) -> u32) -> Result<(), Overloaded> {
-        let share = &*self.0;
-        let mut held = share.held.lock();
-        let has = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let has = saturating::<u32>(has);
-        let missing = wanted(has).min(share.memory.units).saturating_sub(has);
-        if missing == 0 {
-            return Ok(());
-        }
-        let Ok(more) = Arc::clone(&share.memory.permits).try_acquire_many_owned(missing) else {
-            return Err(Overloaded);
-        };
-        match &mut *held {
-            Some(held) => held.merge(more),
-            None => *held = Some(more),
-        }
-        drop(held);
-        Ok(())
-    }
-}
-
-impl BodyMemory for BodyShare {
-    fn grow(&self, more: usize) -> bool {
-        let more = units(saturating::<u64>(more));
-        self.hold(|has| has.saturating_add(more)).is_ok()
-    }
-
-    fn fresh(&self) -> BodyLease {
-        BodyLease::new(self.0.memory.share(None))
+        self.is_refused.store(true, Ordering::Relaxed);
+        self.refused.increment(1);
+        Err(Overloaded)
     }
 }
 
@@ -310,6 +258,11 @@ mod tests {
         })
     }
 
+    /// Free KiB of `body_memory`.
+    fn free(bounds: &Bounds) -> u64 {
+        (bounds.bodies.limit() - bounds.bodies.in_use()) / KIB
+    }
+
     fn later() -> Instant {
         Instant::now() + Duration::from_secs(60)
     }
@@ -338,7 +291,7 @@ mod tests {
         let bounds = bounds(100 * KIB);
         let taken = bounds.make_room(Some(100 * KIB), SMALL_BODY, later()).await.unwrap();
         assert!(taken.is_some());
-        assert_eq!(bounds.bodies.permits.available_permits(), 0);
+        assert_eq!(free(&bounds), 0);
         for announced in [Some(0), Some(SMALL_BODY)] {
             let share = bounds.make_room(announced, SMALL_BODY, later()).await.unwrap();
             assert!(share.is_none());
@@ -362,35 +315,35 @@ mod tests {
         };
         let (waited, ()) = tokio::join!(bounds.make_room(Some(100 * KIB), SMALL_BODY, later()), given_back);
         assert!(waited.unwrap().is_some());
-        assert_eq!(bounds.bodies.permits.available_permits(), 200, "the share was dropped with the result");
+        assert_eq!(free(&bounds), 200, "the share was dropped with the result");
     }
 
     #[tokio::test]
     async fn body_larger_than_budget_takes_all_of_it() {
         let bounds = bounds(100 * KIB);
         let share = bounds.make_room(Some(1 << 50), SMALL_BODY, later()).await.unwrap();
-        assert_eq!(bounds.bodies.permits.available_permits(), 0);
+        assert_eq!(free(&bounds), 0);
         drop(share);
         let share = bounds.make_room(None, SMALL_BODY, later()).await.unwrap();
         assert_eq!(counted(&bounds, 40, share.clone()).collect().await.unwrap().to_bytes().len(), 640 * 1024);
         drop(share);
-        assert_eq!(bounds.bodies.permits.available_permits(), 100);
+        assert_eq!(free(&bounds), 100);
     }
 
     #[tokio::test]
     async fn decoded_data_counts_like_its_body() {
         let bounds = bounds(200 * KIB);
         let share = bounds.make_room(Some(10), 0, later()).await.unwrap().unwrap();
-        assert_eq!(bounds.bodies.permits.available_permits(), 199, "no bytes are free");
-        assert!(share.grow(99 * 1024));
-        assert_eq!(bounds.bodies.permits.available_permits(), 100);
+        assert_eq!(free(&bounds), 199, "no bytes are free");
+        assert!(share.lease().grow(99 * 1024));
+        assert_eq!(free(&bounds), 100);
         let other = bounds.make_room(Some(50 * KIB), 0, later()).await.unwrap();
-        assert!(!share.grow(51 * 1024));
+        assert!(!share.lease().grow(51 * 1024));
         assert!(!share.is_refused(), "the body itself is complete; the service decides");
         drop(other);
-        assert!(share.grow(1 << 30), "a single share may take the whole budget");
+        assert!(share.lease().grow(1 << 30), "a single share may take the whole budget");
         drop(share);
-        assert_eq!(bounds.bodies.permits.available_permits(), 200);
+        assert_eq!(free(&bounds), 200);
     }
 
     #[tokio::test]
@@ -401,10 +354,10 @@ mod tests {
         let first = counted(&bounds, 10, Some(first_share.clone()));
         let second = counted(&bounds, 10, Some(second_share.clone()));
         assert_eq!(first.collect().await.unwrap().to_bytes().len(), 160 * 1024);
-        assert_eq!(bounds.bodies.permits.available_permits(), 96);
+        assert_eq!(free(&bounds), 96);
         assert!(second.collect().await.is_err(), "the first body still holds its share");
         assert_eq!((first_share.is_refused(), second_share.is_refused()), (false, true));
         drop((first_share, second_share));
-        assert_eq!(bounds.bodies.permits.available_permits(), 256);
+        assert_eq!(free(&bounds), 256);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use basalt_core::memory::AnswerShare;
+use basalt_core::memory::ByteLease;
 use bytes::Bytes;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::RowDescriptionBody;
@@ -34,7 +34,7 @@ pub struct Row {
     /// Whether `bytea` is in text format.
     is_text: bool,
     /// Memory share of a result that is not small.
-    share: Option<AnswerShare>,
+    share: Option<ByteLease>,
 }
 
 impl fmt::Debug for Row {
@@ -50,7 +50,7 @@ impl Row {
         frame: Bytes,
         columns: Columns,
         is_text: bool,
-        share: Option<AnswerShare>,
+        share: Option<ByteLease>,
     ) -> Option<Self> {
         let count = u16::from_be_bytes([*frame.get(5)?, *frame.get(6)?]);
         let mut at = CELLS_AT;
@@ -118,7 +118,7 @@ impl Row {
 
     /// Memory share of a result that is not small, for data derived from its rows.
     #[must_use]
-    pub fn share(&self) -> Option<&AnswerShare> {
+    pub fn share(&self) -> Option<&ByteLease> {
         self.share.as_ref()
     }
 

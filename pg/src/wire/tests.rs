@@ -354,7 +354,7 @@ async fn a_long_notice_counts_against_the_response_budget() {
         let answered = connection.answers().await;
         assert_eq!(answered.is_ok(), is_taken, "{length}");
         drop((answered, connection));
-        assert_eq!(memory.in_use(), 0);
+        assert_eq!(memory.budget().in_use(), 0);
     }
 }
 

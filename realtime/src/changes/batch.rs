@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use basalt_core::memory::ByteShare;
 use bytes::Bytes;
 
 use super::decoder::{self, Begin, Message, Relation};
-use super::memory::MemoryShare;
 use super::order::Position;
 use super::payload::Change;
 use super::visibility::SessionError;
@@ -16,14 +16,14 @@ pub(super) struct Item {
     pub(super) transaction: Begin,
     pub(super) relation: Arc<Relation>,
     pub(super) message: Bytes,
-    pub(super) share: MemoryShare,
+    pub(super) share: ByteShare,
 }
 
 /// Decoded changes with their transactions and memory; the vectors run in parallel.
 pub(super) struct Batch {
     pub(super) changes: Vec<Change>,
     pub(super) transactions: Vec<u32>,
-    pub(super) shares: Vec<MemoryShare>,
+    pub(super) shares: Vec<ByteShare>,
 }
 
 impl Batch {

@@ -11,13 +11,13 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
+use basalt_core::memory::{ByteBudget, ByteShare};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
 
 use super::batch::Item;
-use super::memory::{ChangeMemory, MemoryShare};
 use super::subscriptions::Subscriber;
-use super::{ChangeSink, EncodedChange};
+use super::{ChangeSink, EncodedChange, reserve};
 
 /// Most decided changes a channel may hold.
 const MAX_HELD: usize = 4096;
@@ -92,7 +92,7 @@ impl TableQueue {
 pub(super) struct Encoded {
     pub(super) change: EncodedChange,
     /// Reserved when the first channel holds the change.
-    held: OnceLock<MemoryShare>,
+    held: OnceLock<ByteShare>,
 }
 
 impl Encoded {
@@ -123,7 +123,7 @@ struct Overflow;
 struct Held {
     encoded: Arc<Encoded>,
     ids: Vec<u64>,
-    _share: MemoryShare,
+    _share: ByteShare,
 }
 
 /// Open batches of a channel, and changes held because of them.
@@ -156,7 +156,7 @@ impl Outbox {
         changes: Vec<Outgoing>,
         unplanned: Position,
         sink: &dyn ChangeSink,
-        memory: &Arc<ChangeMemory>,
+        memory: &ByteBudget,
     ) -> Result<bool, Overflow> {
         if self.has_ended {
             return Ok(false);
@@ -176,17 +176,17 @@ impl Outbox {
         Ok(!self.held.is_empty())
     }
 
-    fn hold(&mut self, outgoing: Outgoing, memory: &Arc<ChangeMemory>) -> Result<(), Overflow> {
+    fn hold(&mut self, outgoing: Outgoing, memory: &ByteBudget) -> Result<(), Overflow> {
         let Outgoing { at, encoded, ids } = outgoing;
         if self.held.len() >= MAX_HELD {
             return Err(Overflow);
         }
         if encoded.held.get().is_none() {
-            let share = memory.reserve(encoded.change.data.len()).ok_or(Overflow)?;
+            let share = reserve(memory, encoded.change.data.len()).ok_or(Overflow)?;
             // Another channel may have set it first.
             drop(encoded.held.set(share));
         }
-        let share = memory.reserve(HELD_BYTES + size_of_val(&*ids)).ok_or(Overflow)?;
+        let share = reserve(memory, HELD_BYTES + size_of_val(&*ids)).ok_or(Overflow)?;
         self.held.insert(at, Held { encoded, ids, _share: share });
         Ok(())
     }
@@ -211,12 +211,12 @@ pub(super) struct Sequencer {
     queues: RwLock<Vec<Arc<TableQueue>>>,
     /// Channels by number. Held briefly; outboxes are not locked meanwhile.
     holding: Mutex<HashMap<u64, Arc<Subscriber>>>,
-    memory: Arc<ChangeMemory>,
+    memory: ByteBudget,
 }
 
 impl Sequencer {
     /// `memory` limits what all channels hold.
-    pub(super) fn new(memory: Arc<ChangeMemory>) -> Self {
+    pub(super) fn new(memory: ByteBudget) -> Self {
         Self { queues: RwLock::default(), holding: Mutex::default(), memory }
     }
 

@@ -4,14 +4,15 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use basalt_core::memory::{ByteBudget, ByteShare};
 use parking_lot::Mutex;
 
 use super::EventKind;
 use super::catalog::{Privileges, Table};
 use super::decoder::Relation;
-use super::memory::{ChangeMemory, MemoryShare};
 use super::order::{Decided, Encoded, Outgoing, Position};
 use super::payload::{self, Change, Layout};
+use super::reserve;
 use super::subscriptions::{ActiveBinding, Identity, Match, Subscriber};
 
 const NO_KEY: &str = "Error 400: Bad Request, no primary key";
@@ -85,9 +86,9 @@ pub(super) struct Plan {
     /// By change and mask, encoded on first use.
     encoded: Vec<OnceLock<Arc<Encoded>>>,
     /// Share of the router's queue; released when all but the slow lanes are evaluated.
-    queued: Mutex<Vec<MemoryShare>>,
+    queued: Mutex<Vec<ByteShare>>,
     /// Share of the memory for slow lanes.
-    slow_memory: OnceLock<MemoryShare>,
+    slow_memory: OnceLock<ByteShare>,
 }
 
 /// Inputs of a plan.
@@ -95,7 +96,7 @@ pub(super) struct Parts {
     pub(super) table: Arc<Table>,
     pub(super) relation: Arc<Relation>,
     pub(super) changes: Vec<Change>,
-    pub(super) shares: Vec<MemoryShare>,
+    pub(super) shares: Vec<ByteShare>,
     /// Per change, ordered by subscriber.
     pub(super) matches: Vec<Vec<Match>>,
     /// Privileges of every role among the subscribers.
@@ -186,9 +187,9 @@ impl Plan {
     }
 
     /// Reserves memory for the slow lanes. Returns false if none is left.
-    pub(super) fn reserve_slow_memory(&self, memory: &Arc<ChangeMemory>) -> bool {
+    pub(super) fn reserve_slow_memory(&self, memory: &ByteBudget) -> bool {
         if self.slow_memory.get().is_none() {
-            let Some(share) = memory.reserve(self.changes.iter().map(|change| change.bytes).sum()) else {
+            let Some(share) = reserve(memory, self.changes.iter().map(|change| change.bytes).sum()) else {
                 return false;
             };
             // Another lane may have reserved it first.

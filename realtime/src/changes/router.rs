@@ -4,16 +4,17 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use basalt_core::memory::ByteBudget;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::batch::Item;
 use super::decoder::{Begin, Relation};
-use super::memory::ChangeMemory;
 use super::messages;
 use super::order::{Position, TableQueue};
 use super::stream::Consumer;
 use super::worker;
+use super::{change_budget, reserve};
 
 const MESSAGES: (&str, &str) = ("realtime", "messages");
 /// Estimated size of a queued change without its message.
@@ -61,7 +62,7 @@ pub(super) struct Router {
     /// Position of the last change.
     position: Position,
     /// Memory of all queued changes.
-    queued: Arc<ChangeMemory>,
+    queued: ByteBudget,
 }
 
 struct Route {
@@ -84,7 +85,7 @@ impl Router {
     #[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
     pub(super) fn new(parts: Parts) -> Self {
         metrics::gauge!("basalt_realtime_change_bytes_limit").set(parts.queue_bytes as f64);
-        let queued = ChangeMemory::new(parts.queue_bytes, "basalt_realtime_change_bytes");
+        let queued = change_budget(parts.queue_bytes, metrics::gauge!("basalt_realtime_change_bytes"));
         Self { parts, routes: HashMap::new(), transaction: None, position: 0, queued }
     }
 }
@@ -121,7 +122,7 @@ impl Consumer for Router {
             return;
         }
         let described = Arc::clone(&route.relation);
-        let Some(share) = self.queued.reserve(message.len() + ITEM_BYTES) else {
+        let Some(share) = reserve(&self.queued, message.len() + ITEM_BYTES) else {
             // The table's subscribers rejoin; their queued changes are not evaluated any more.
             let ended = self.parts.workers.registry.gap_table(&described.schema, &described.name);
             tracing::warn!(

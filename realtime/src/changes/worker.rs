@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use basalt_core::memory::ByteBudget;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -14,7 +15,6 @@ use tokio_util::task::TaskTracker;
 use super::catalog::Catalog;
 use super::decoder::Relation;
 use super::generated::Completion;
-use super::memory::ChangeMemory;
 use super::order::{Sequencer, TableQueue};
 use super::slow_lanes::SlowLanes;
 use super::snapshots::Snapshots;
@@ -33,7 +33,7 @@ pub(super) struct Parts {
     pub(super) evaluator: Arc<Evaluator>,
     pub(super) sequencer: Arc<Sequencer>,
     /// Budget of batches in slow lanes.
-    pub(super) slow_memory: Arc<ChangeMemory>,
+    pub(super) slow_memory: ByteBudget,
     pub(super) tracker: TaskTracker,
     pub(super) shutdown: CancellationToken,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use basalt_core::identity::Identity;
+use basalt_core::memory::{ByteShare, FREE_BYTES};
 use bytes::{Bytes, BytesMut};
 use md5::{Digest as _, Md5};
 use object_store::{MultipartUpload, ObjectStoreExt as _};
@@ -14,11 +15,12 @@ use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::room::{FREE_BYTES, Share};
 use super::{BlobError, BlobId, BlobStore};
 
 /// How many bytes hashing may lag behind writing.
 const HASH_LAG: usize = 4 * 1024 * 1024;
+/// How long a writer waits for memory.
+const MEMORY_WAIT: Duration = Duration::from_secs(30);
 /// Time limit for aborting an upload.
 const ABORT_LIMIT: Duration = Duration::from_secs(30);
 
@@ -32,8 +34,9 @@ pub struct BlobWriter {
     buffer: BytesMut,
     /// Size at which the buffer is grown or sent.
     target: usize,
-    /// Memory acquired for the buffer.
-    shares: Vec<Share>,
+    /// Memory acquired for the buffer: for a complete chunk, which is then written without acquiring more, so that writers
+    /// cannot deadlock.
+    shares: Vec<ByteShare>,
     /// Bytes received.
     size: u64,
     /// Length announced by the client.
@@ -224,14 +227,15 @@ impl BlobWriter {
         let rest = rest.and_then(|rest| usize::try_from(rest).ok()).unwrap_or(chunk);
         let target = if rest > self.target { rest.min(chunk) } else { chunk };
         let held = if self.shares.is_empty() { 0 } else { self.target };
-        let room = &self.store.shared.room;
+        let buffers = &self.store.shared.buffers;
         let share = if self.store.is_folder() {
-            match room.try_take(self.client, target - held) {
+            match buffers.try_take(self.client, target - held) {
                 Some(share) => share,
                 None => return self.send().await,
             }
         } else {
-            room.take(self.client, target - held).await.ok_or(BlobError::Busy)?
+            let taken = timeout(MEMORY_WAIT, buffers.take(self.client, target - held)).await;
+            taken.ok().and_then(Result::ok).ok_or(BlobError::Busy)?
         };
         self.shares.push(share);
         self.target = target;
