@@ -66,7 +66,7 @@ test("phone sidebar is a sheet that closes on navigation", async ({ administrato
   await expect(sheet).toBeHidden();
 });
 
-test("admin who loses the role is told and redirected", async ({ administrator, signedIn }) => {
+test("admin who loses the role gets a message and is redirected", async ({ administrator, signedIn }) => {
   const [maria, other] = [await administrator(), await administrator()];
   const page = await signedIn(maria);
   await page.goto("/admin");

@@ -126,7 +126,7 @@ test("all lists update live", async ({ person, signedIn }) => {
   await expect(page.getByRole("list", { name: "Files" })).toContainText("Letter");
 });
 
-test("removed member is told and loses access", async ({ person, signedIn }) => {
+test("removed member gets a message and loses access", async ({ person, signedIn }) => {
   test.slow();
   const { maria, tom, vera, path } = await team(person);
   const [hers, theirs, his] = [await signedIn(maria), await signedIn(vera), await signedIn(tom)];

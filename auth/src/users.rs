@@ -213,10 +213,10 @@ pub(crate) struct Account {
 impl Account {
     /// From a row with `user_columns!` and `belongings!`.
     pub(crate) fn from_row(row: &Row) -> Result<Self, AuthError> {
-        Self::of(User::from_row(row)?, row)
+        Self::with_user(User::from_row(row)?, row)
     }
 
-    fn of(user: User, row: &Row) -> Result<Self, AuthError> {
+    fn with_user(user: User, row: &Row) -> Result<Self, AuthError> {
         Ok(Self { user, identities: json_column(row, "identities")?, factors: json_column(row, "factors")? })
     }
 
@@ -307,7 +307,7 @@ pub(crate) async fn find_by_phone(tx: &Tx, phone: &str, audience: &str) -> Resul
 pub(crate) async fn complete(tx: &Tx, user: User) -> Result<Account, AuthError> {
     const BELONGINGS: &str = concat!("select ", belongings!(), " from (select $1::uuid as id) u");
     let row = tx.query_one(BELONGINGS, &[&user.id]).await.map_err(AuthError::querying)?;
-    Account::of(user, &row)
+    Account::with_user(user, &row)
 }
 
 /// The account with an id.

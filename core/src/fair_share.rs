@@ -319,7 +319,7 @@ fn serve(shared: &Arc<Shared>, mut returned: Option<(Identity, usize)>) {
 }
 
 impl State {
-    /// Takes permits if the identity may have them now and nobody who is waiting comes first.
+    /// Takes permits if the identity may have them now and no waiting identity takes precedence.
     fn take(&mut self, identity: Identity, permits: usize, limits: &Limits) -> bool {
         if self.is_closed {
             return false;

@@ -46,11 +46,11 @@ pub enum HttpError {
 /// A complete response.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// Status.
+    /// Status code; redirects are not followed.
     pub status: StatusCode,
-    /// Headers.
+    /// Response headers.
     pub headers: HeaderMap,
-    /// Body.
+    /// Complete body, at most [`Outgoing::limit`] bytes.
     pub body: Bytes,
 }
 
@@ -66,9 +66,9 @@ pub enum Reach {
 /// A request.
 #[derive(Debug)]
 pub struct Outgoing<'a> {
-    /// Method.
+    /// HTTP method.
     pub method: Method,
-    /// URL.
+    /// Absolute `http` or `https` URL.
     pub url: &'a Url,
     /// Headers besides `Host`, `User-Agent` and `Content-Length`.
     pub headers: HeaderMap,

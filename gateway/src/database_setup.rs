@@ -237,7 +237,7 @@ pub struct Options {
 /// When to run the project's seed. It never runs twice on one database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seed {
-    /// Never.
+    /// Not in this run.
     No,
     /// In development, on a database that has none of the project's migrations yet.
     NewDatabase,

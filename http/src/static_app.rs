@@ -134,7 +134,7 @@ fn cache_control(path: &str) -> &'static str {
     }
 }
 
-/// App builds are UTF-8, and browsers are told not to guess.
+/// App builds are UTF-8, and `nosniff` keeps browsers from guessing.
 fn add_charset(headers: &mut HeaderMap) {
     let Some(Ok(media)) = headers.get(CONTENT_TYPE).map(HeaderValue::to_str) else { return };
     let is_text =

@@ -15,9 +15,9 @@ pub struct Area {
     pub left: f64,
     /// Distance from the top edge.
     pub top: f64,
-    /// Width.
+    /// Horizontal extent.
     pub width: f64,
-    /// Height.
+    /// Vertical extent.
     pub height: f64,
 }
 

@@ -115,7 +115,7 @@ async fn ask_all(runs: Vec<Run>) -> Vec<Exchange> {
         let _lane = lanes.spawn(async move {
             let mut responses = Vec::new();
             loop {
-                let next = runs.lock().expect("nobody panicked").next();
+                let next = runs.lock().expect("no thread panicked").next();
                 let Some((index, run)) = next else { return responses };
                 let base = &bases[run.configuration.schema.name()];
                 responses.push((index, ask(run, base).await));

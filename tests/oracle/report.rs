@@ -49,8 +49,8 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
             figure.equal += 1;
             continue;
         }
-        let mut expected = View::of(&exchange.postgrest);
-        let mut actual = View::of(&exchange.basalt);
+        let mut expected = View::from_response(&exchange.postgrest);
+        let mut actual = View::from_response(&exchange.basalt);
         for rule in STANDING {
             if (rule.apply)(&exchange.case, &mut expected, &mut actual) {
                 *used.entry(rule.name).or_default() += 1;
@@ -67,7 +67,7 @@ pub(crate) fn judge(exchanges: &[Exchange]) {
             }
         }
         if let Some(rule) = needed.iter().find(|name| watched.split(',').any(|rule| rule == **name)) {
-            let (theirs, ours) = (View::of(&exchange.postgrest).shown(), actual.shown());
+            let (theirs, ours) = (View::from_response(&exchange.postgrest).shown(), actual.shown());
             let place = &exchange.case.place;
             let _ok = writeln!(
                 seen,

@@ -50,7 +50,7 @@ const NOT_COMPARED: &[&str] =
     &["connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"];
 
 impl View {
-    pub(crate) fn of(response: &Response) -> Self {
+    pub(crate) fn from_response(response: &Response) -> Self {
         let mut headers: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, value) in &response.headers {
             if !NOT_COMPARED.contains(&name.as_str()) {

@@ -31,7 +31,7 @@ struct CliOutput {
 }
 
 impl CliOutput {
-    fn of(output: &Output) -> Self {
+    fn from_output(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {
             code: output.status.code().unwrap_or(-1),
@@ -72,7 +72,7 @@ fn basalt_with(server: &Basalt, arguments: &[&str], input: &str) -> CliOutput {
         .unwrap();
     // A command that fails early has closed its input.
     let _closed = child.stdin.take().unwrap().write_all(input.as_bytes());
-    CliOutput::of(&child.wait_with_output().unwrap())
+    CliOutput::from_output(&child.wait_with_output().unwrap())
 }
 
 fn basalt(server: &Basalt, arguments: &[&str]) -> CliOutput {
@@ -89,5 +89,5 @@ async fn alone(dir: &std::path::Path, arguments: &[&str]) -> CliOutput {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    CliOutput::of(&output)
+    CliOutput::from_output(&output)
 }

@@ -60,7 +60,7 @@ async fn flood_is_held_back_while_others_are_active() {
     held.truncate(1);
     assert_eq!(share.load().free, 5);
     drop(share.try_acquire(identity(3)).unwrap());
-    // With nobody else active for a second, the flood gets every permit.
+    // Without other activity for a second, the flood gets every permit.
     tokio::time::advance(ACTIVE_FOR).await;
     held.clear();
     let served = flood.iter_mut().filter_map(poll).map(Result::unwrap).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
 //! Connections of one login, shared fairly between clients.
 //!
 //! deadpool keeps the connections. A request first takes a permit, of which there are as many as connections allowed
-//! ([`basalt_core::fair_share`] decides who is next). When the server accepts fewer (`53300`), the pool withholds
+//! ([`basalt_core::fair_share`] decides which client is next). When the server accepts fewer (`53300`), the pool withholds
 //! permits until it accepts more. Without permits, each refused request would retry by itself, start a backend in
 //! vain each time, and never get a returned connection: deadpool hands those to its own queue.
 

@@ -45,7 +45,7 @@ impl Exchange {
     }
 
     /// Marks the exchange as abandoned by the caller. If COMMIT has not been sent, the transaction is rolled back: a
-    /// cancelled statement may still have completed, and the caller was told that it did not.
+    /// cancelled statement may still have completed, although the caller got an error.
     pub(super) fn give_up(&mut self) {
         self.work.check = None;
         self.work.end = End::Rollback;

@@ -286,7 +286,7 @@ async fn policy_settings_do_not_leak_between_subscribers() {
     server.sql("delete from plays where id = 3").await;
     for (team, listener) in &listeners {
         let is_over = || listener.heard().iter().any(|change| change["type"] == "DELETE");
-        until("the end is told", is_over).await;
+        until("the end is reported", is_over).await;
         let mut new_ids = new_ids(listener);
         // The row may have been deleted before it was evaluated.
         new_ids.remove(&3);

@@ -55,7 +55,7 @@ struct Sample {
 }
 
 impl Sample {
-    fn of(load: &Load) -> Self {
+    fn from_load(load: &Load) -> Self {
         Self { p50_ms: load.quantile_ms(0.5), p99_ms: load.quantile_ms(0.99), rate: load.rate() }
     }
 }
@@ -85,9 +85,9 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     load(Duration::from_secs(2)).await?;
     let (mut calm, mut disturbed, mut reloads) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=options.under_test.rounds {
-        calm.push(Sample::of(&load(time).await?));
+        calm.push(Sample::from_load(&load(time).await?));
         let (measured, reloaded) = tokio::join!(load(time), reload(&basalt, time));
-        disturbed.push(Sample::of(&measured?));
+        disturbed.push(Sample::from_load(&measured?));
         reloads.push(reloaded?);
         report::print(&format!("round {round} of {} done", options.under_test.rounds));
     }

@@ -61,7 +61,7 @@ impl Figures {
         }
     }
 
-    fn of(&self, name: &str) -> f64 {
+    fn median(&self, name: &str) -> f64 {
         let figures = self.0.iter().find(|(known, _)| known == name).map(|(_, figures)| figures.clone());
         median(figures.unwrap_or_default())
     }
@@ -220,7 +220,7 @@ fn table(figures: &Figures) -> Value {
     report::print("\n10 MB in MB/s, 1 KiB in objects per second");
     let mut table = Map::new();
     for (name, _) in &figures.0 {
-        let figure = figures.of(name);
+        let figure = figures.median(name);
         report::print(&format!("{name:<44}  {figure:>9.1}"));
         table.insert(name.clone(), rounded(figure));
     }

@@ -123,11 +123,11 @@ impl Request {
 /// A response.
 #[derive(Clone, Debug)]
 pub struct Response {
-    /// Status.
+    /// Status code.
     pub status: StatusCode,
-    /// Headers.
+    /// Response headers.
     pub headers: HeaderMap,
-    /// The whole body.
+    /// The complete body.
     pub body: Bytes,
 }
 

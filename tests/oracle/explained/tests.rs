@@ -7,7 +7,7 @@ use super::super::response::{Response, View};
 use super::rules;
 
 fn response(status: u16, kind: &str, body: &str) -> View {
-    View::of(&Response {
+    View::from_response(&Response {
         status,
         reason: String::new(),
         headers: vec![("content-type".to_owned(), kind.to_owned())],

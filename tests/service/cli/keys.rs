@@ -214,7 +214,7 @@ async fn keys_are_printed_with_the_running_servers_address() {
         // As typed in the project folder, without the server's address.
         command.env_remove("BASALT_SERVER_PUBLIC_URL").env("BASALT_SERVER_PORT", server.port().to_string());
         command.envs(settings.iter().copied()).arg("keys");
-        CliOutput::of(&command.output().unwrap()).ok()
+        CliOutput::from_output(&command.output().unwrap()).ok()
     };
     let keys = printed(&server, &[]);
     let address = format!("SUPABASE_URL={}\n", server.url(""));
@@ -229,7 +229,7 @@ async fn keys_are_printed_with_the_running_servers_address() {
     let elsewhere = tempfile::tempdir().unwrap();
     let port = server.port().to_string();
     let output = Basalt::command(elsewhere.path()).args(["keys", "--port", &port]).output().unwrap();
-    let keys = CliOutput::of(&output).ok();
+    let keys = CliOutput::from_output(&output).ok();
     assert!(keys.err.contains("other secrets") && keys.err.contains(&port), "{}", keys.err);
 
     server.stop().await;

@@ -122,5 +122,5 @@ async fn unprepared_database_is_reported() {
         .args(["user", "list"])
         .output()
         .unwrap();
-    super::CliOutput::of(&output).failed("run `basalt migrate`");
+    super::CliOutput::from_output(&output).failed("run `basalt migrate`");
 }

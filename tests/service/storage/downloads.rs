@@ -28,10 +28,10 @@ pub(super) struct Shelf {
 
 impl Shelf {
     pub(super) async fn new() -> Self {
-        Self::of(Basalt::builder().only("storage").start().await).await
+        Self::for_server(Basalt::builder().only("storage").start().await).await
     }
 
-    async fn of(server: Basalt) -> Self {
+    async fn for_server(server: Basalt) -> Self {
         server.database().sql(BUCKETS).await;
         let config = StorageConfig { dir: dir(&server), ..StorageConfig::default() };
         let store = BlobStore::open(&config, TaskTracker::new()).await.unwrap();
@@ -546,7 +546,7 @@ async fn download_retries_when_the_object_is_overwritten() {
 #[tokio::test]
 async fn download_holds_no_database_connection() {
     let builder = Basalt::builder().only("storage").config("database.pool_size", "1");
-    let shelf = Shelf::of(builder.start().await).await;
+    let shelf = Shelf::for_server(builder.start().await).await;
     let bytes: Vec<u8> = (0..20 * 1024 * 1024_u32).map(|at| (at / 7).to_le_bytes()[0]).collect();
     shelf.put("open", "large", bytes.clone(), json!({})).await;
     let mut readers = Vec::new();

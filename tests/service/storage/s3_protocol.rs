@@ -47,7 +47,7 @@ struct Signing {
 }
 
 impl Signing {
-    fn of(body: &'static str) -> Self {
+    fn for_body(body: &'static str) -> Self {
         let body = SignableBody::Bytes(body.as_bytes());
         Self { secret: SECRET, at: 0, expires: None, body, headers: Vec::new(), session: None }
     }
@@ -128,7 +128,7 @@ async fn count(server: &Basalt, table: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn altered_request_is_rejected() {
     let server = started().await;
-    let (good, _) = Signing::of("hello").sign(&server, &Method::PUT, "/b/a.txt");
+    let (good, _) = Signing::for_body("hello").sign(&server, &Method::PUT, "/b/a.txt");
     let forged = |change: &dyn Fn(&mut Request<()>)| {
         let mut request = Request::builder().method(good.method()).uri(good.uri()).body(()).unwrap();
         request.headers_mut().clone_from(good.headers());
@@ -166,7 +166,7 @@ async fn altered_request_is_rejected() {
         assert_eq!(code(&send(&server, &change, "hello").await), expected, "{what}");
     }
     assert_eq!(code(&send(&server, &good, "hellO").await), "400 XAmzContentSHA256Mismatch");
-    let other_secret = Signing { secret: "another", ..Signing::of("hello") };
+    let other_secret = Signing { secret: "another", ..Signing::for_body("hello") };
     let (request, _) = other_secret.sign(&server, &Method::PUT, "/b/a.txt");
     assert_eq!(code(&send(&server, &request, "hello").await), does_not_match);
     assert_eq!(objects(&server).await, "0");
@@ -190,7 +190,7 @@ async fn signatures_expire() {
     ] {
         let body = if expires.is_some() { SignableBody::UnsignedPayload } else { SignableBody::Bytes(b"") };
         let (request, _) =
-            Signing { at, expires, body, ..Signing::of("") }.sign(&server, &Method::GET, "/b?list-type=2");
+            Signing { at, expires, body, ..Signing::for_body("") }.sign(&server, &Method::GET, "/b?list-type=2");
         assert_eq!(code(&send(&server, &request, "").await), expected, "{at} {expires:?}");
     }
 }
@@ -235,7 +235,7 @@ async fn chunks_and_trailers_must_be_signed() {
             ("x-amz-decoded-content-length", "11".to_owned()),
             ("x-amz-trailer", "x-amz-checksum-crc32".to_owned()),
         ],
-        ..Signing::of("")
+        ..Signing::for_body("")
     };
     let (request, seed) = signing.sign(&server, &Method::PUT, "/b/chunks");
     let good = chunks(&signing, &seed, CRC32);
@@ -263,7 +263,7 @@ async fn chunks_and_trailers_must_be_signed() {
     assert_eq!(objects(&server).await, "0");
     let stored = send(&server, &request, good).await;
     assert_eq!((code(&stored).as_str(), stored.header("x-amz-checksum-crc32")), ("200 -", CRC32));
-    let (request, _) = Signing::of("").sign(&server, &Method::GET, "/b/chunks");
+    let (request, _) = Signing::for_body("").sign(&server, &Method::GET, "/b/chunks");
     assert_eq!(send(&server, &request, "").await.text(), "hello world");
     // The partial blobs of the rejected uploads are left to the sweeper.
     while count(&server, "storage.blob_intents").await != "0" {
@@ -274,7 +274,7 @@ async fn chunks_and_trailers_must_be_signed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn http2_authority_is_signed_as_host() {
     let server = started().await;
-    let (request, _) = Signing::of("").sign(&server, &Method::GET, "/b?list-type=2");
+    let (request, _) = Signing::for_body("").sign(&server, &Method::GET, "/b?list-type=2");
     let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
     let (requests, connection) = h2::client::handshake(stream).await.unwrap();
     let driver = tokio::spawn(connection);
@@ -297,12 +297,12 @@ async fn routing_errors_are_xml_documents() {
 async fn presigned_urls_do_not_serve_html() {
     let server = started().await;
     let page = "<script>alert(1)</script>";
-    let put = Signing { headers: vec![("content-type", "text/html".to_owned())], ..Signing::of(page) };
+    let put = Signing { headers: vec![("content-type", "text/html".to_owned())], ..Signing::for_body(page) };
     let (put, _) = put.sign(&server, &Method::PUT, "/b/page");
     send(&server, &put, page).await.expect(200);
     let shown = async |expires, path: &str| {
         let body = if expires { SignableBody::UnsignedPayload } else { SignableBody::Bytes(b"") };
-        let signing = Signing { expires: expires.then_some(60), body, ..Signing::of("") };
+        let signing = Signing { expires: expires.then_some(60), body, ..Signing::for_body("") };
         let (request, _) = signing.sign(&server, &Method::GET, path);
         let response = send(&server, &request, "").await.expect(200);
         format!("{} {}", response.header("content-type"), response.header("content-security-policy"))
@@ -329,11 +329,11 @@ async fn multipart_uploads_are_limited_per_user() {
     let mut codes = BTreeMap::new();
     for number in 0..66 {
         let path = format!("/b/{number}?uploads");
-        let (create, _) = Signing::of("").by(&server, OWNER).sign(&server, &Method::POST, &path);
+        let (create, _) = Signing::for_body("").by(&server, OWNER).sign(&server, &Method::POST, &path);
         *codes.entry(code(&send(&server, &create, "").await)).or_insert(0) += 1;
     }
     assert_eq!(codes, BTreeMap::from([("200 -".to_owned(), 64), ("429 SlowDown".to_owned(), 2)]));
-    let (create, _) = Signing::of("").by(&server, STRANGER).sign(&server, &Method::POST, "/b/k?uploads");
+    let (create, _) = Signing::for_body("").by(&server, STRANGER).sign(&server, &Method::POST, "/b/k?uploads");
     assert_eq!(code(&send(&server, &create, "").await), "200 -");
 }
 
@@ -341,17 +341,17 @@ async fn multipart_uploads_are_limited_per_user() {
 async fn multipart_upload_can_be_continued_only_by_its_user() {
     let server = started().await;
     server.sql("create policy anyone on storage.objects for all to authenticated using (true)").await;
-    let (create, _) = Signing::of("").by(&server, OWNER).sign(&server, &Method::POST, "/b/k?uploads");
+    let (create, _) = Signing::for_body("").by(&server, OWNER).sign(&server, &Method::POST, "/b/k?uploads");
     let created = send(&server, &create, "").await.expect(200).text();
     let id = created.split("UploadId>").nth(1).unwrap().trim_end_matches("</").to_owned();
     let part = format!("/b/k?partNumber=1&uploadId={id}");
     let upload = format!("/b/k?uploadId={id}");
     for (method, path) in [(Method::PUT, &part), (Method::GET, &upload), (Method::DELETE, &upload)] {
-        let (request, _) = Signing::of("").by(&server, STRANGER).sign(&server, &method, path);
+        let (request, _) = Signing::for_body("").by(&server, STRANGER).sign(&server, &method, path);
         assert_eq!(code(&send(&server, &request, "").await), "403 AccessDenied", "{method} {path}");
     }
     for (method, path) in [(Method::PUT, &part), (Method::GET, &upload), (Method::DELETE, &upload)] {
-        let (request, _) = Signing::of("").by(&server, OWNER).sign(&server, &method, path);
+        let (request, _) = Signing::for_body("").by(&server, OWNER).sign(&server, &method, path);
         assert_eq!(code(&send(&server, &request, "").await), "200 -", "{method} {path}");
     }
 }

@@ -108,12 +108,12 @@ impl<'a> Cell<'a> {
     }
 
     /// The median of a figure over the runs; not a number for a contender that did not run.
-    fn of(self, contender: &str, figure: impl Fn(&Sample) -> f64) -> f64 {
+    fn median(self, contender: &str, figure: impl Fn(&Sample) -> f64) -> f64 {
         median(self.of_contender(contender).map(figure))
     }
 
     fn rate(self, contender: &str) -> f64 {
-        self.of(contender, |sample| sample.rate)
+        self.median(contender, |sample| sample.rate)
     }
 
     /// Of our rate to theirs: the median of the ratios of each run, in which both were measured moments apart.
@@ -126,11 +126,11 @@ impl<'a> Cell<'a> {
 
     /// The 99th percentile to the median of a contender's times.
     fn spread(self, contender: &str) -> f64 {
-        self.of(contender, |sample| sample.p99_ms / sample.p50_ms)
+        self.median(contender, |sample| sample.p99_ms / sample.p50_ms)
     }
 
     fn described(self, contender: &str) -> Value {
-        let figure = |figure: fn(&Sample) -> f64| rounded(self.of(contender, figure));
+        let figure = |figure: fn(&Sample) -> f64| rounded(self.median(contender, figure));
         json!({
             "per_second": figure(|sample| sample.rate), "p50_ms": figure(|sample| sample.p50_ms), "p99_ms": figure(|sample| sample.p99_ms),
             "cores": {
@@ -145,9 +145,9 @@ impl<'a> Cell<'a> {
     fn pgbench(self, contender: &str) -> Value {
         json!({
             "per_second": rounded(self.rate(contender)),
-            "p50_ms": rounded(self.of(contender, |sample| sample.p50_ms)),
-            "p99_ms": rounded(self.of(contender, |sample| sample.p99_ms)),
-            "cpu_ms_per_transaction": rounded(self.of(contender, |sample| sample.each_ms()[1])),
+            "p50_ms": rounded(self.median(contender, |sample| sample.p50_ms)),
+            "p99_ms": rounded(self.median(contender, |sample| sample.p99_ms)),
+            "cpu_ms_per_transaction": rounded(self.median(contender, |sample| sample.each_ms()[1])),
         })
     }
 }
@@ -191,7 +191,7 @@ pub(crate) fn print_table(
     report::print(&head);
     for &connections in connections {
         let cell = Cell { samples, workload, connections };
-        let ours = |figure: fn(&Sample) -> f64| cell.of(BASALT, figure);
+        let ours = |figure: fn(&Sample) -> f64| cell.median(BASALT, figure);
         let mut line = format!(
             "{connections:>11}  {:>9.0}  {:>7.2}  {:>7.2}  {:>10.0}  {:>6.2}  {:>10.0}  {:>6.2}",
             cell.rate(BASALT),
@@ -210,7 +210,7 @@ pub(crate) fn print_table(
             [ours(|sample| sample.cores[0]), ours(|sample| sample.cores[1]), ours(|sample| sample.cores[2])];
         line.push_str(&format!("  {server:>14.2}  {postgres:>8.2}  {generator:>9.2}"));
         let [server, postgres] = [ours(|sample| sample.each_ms()[0]), ours(|sample| sample.each_ms()[1])];
-        let [pgbench, lean] = [PGBENCH, LEAN].map(|name| cell.of(name, |sample| sample.each_ms()[1]));
+        let [pgbench, lean] = [PGBENCH, LEAN].map(|name| cell.median(name, |sample| sample.each_ms()[1]));
         line.push_str(&format!("  {server:>20.3}  {postgres:>8.3}  {pgbench:>10.3}  {lean:>7.3}"));
         report::print(&line);
     }

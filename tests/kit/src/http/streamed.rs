@@ -16,9 +16,9 @@ use crate::runtime::on_runtime;
 /// A response whose body is still being received. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct StreamedResponse {
-    /// Status.
+    /// Status code.
     pub status: StatusCode,
-    /// Headers.
+    /// Response headers.
     pub headers: HeaderMap,
     body: Incoming,
 }
