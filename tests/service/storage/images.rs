@@ -333,7 +333,7 @@ async fn image_work_is_shared_fairly_between_clients() {
     let threads = (available_parallelism().unwrap().get() / 2).max(1);
     // As many sources as threads, so that the busy client can hold all threads.
     for number in 0..threads {
-        put(&server, &format!("open/{number}.png"), "image/png", picture(600, 600, RED)).await;
+        put(&server, &format!("open/{number}.png"), "image/png", picture(2000, 2000, RED)).await;
     }
     let ended = Arc::new(AtomicUsize::new(0));
     let busy: Vec<_> = (0..threads * 12)
