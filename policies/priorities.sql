@@ -2,7 +2,7 @@ alter table public.priorities enable row level security;
 revoke all on public.priorities from anon, authenticated, service_role;
 grant select, delete on public.priorities to authenticated;
 grant insert (id, plan_id, title, description) on public.priorities to authenticated;
-grant update (title, description, updated_at) on public.priorities to authenticated;
+grant update (title, description, position, updated_at) on public.priorities to authenticated;
 grant all on public.priorities to service_role;
 
 drop policy if exists "members read" on public.priorities;

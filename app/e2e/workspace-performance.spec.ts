@@ -2,10 +2,12 @@ import type { Page } from "@playwright/test";
 import { expect, type Person, test } from "./fixtures";
 import { server } from "./workspace";
 
-// A large plan with 30 priorities and 1,000 tasks opens in 1 s, and a check-off is painted in 100 ms. Other processes may
-// slow this machine down, so the best of several attempts counts; the figures are annotations.
+// The largest plan, with 500 priorities and 5,000 tasks, opens in 1 s; a check-off and a move are painted in 100 ms. Other
+// processes may slow this machine down, so the best of several attempts counts; the figures are annotations.
 
-const [priorityCount, taskCount] = [30, 1000];
+const [priorityCount, taskCount] = [500, 5000];
+/** The server's `max_rows`. */
+const atOnce = 1000;
 
 async function largePlan(maria: Person) {
   const plan = await maria.client
@@ -29,7 +31,12 @@ async function largePlan(maria: Person) {
     responsible_party: ["Maya Fischer", "Tom Okafor"],
     is_completed: index % 3 === 0,
   }));
-  await server().from("tasks").insert(tasks).throwOnError();
+  for (let from = 0; from < taskCount; from += atOnce) {
+    await server()
+      .from("tasks")
+      .insert(tasks.slice(from, from + atOnce))
+      .throwOnError();
+  }
   return planId;
 }
 
@@ -44,32 +51,37 @@ async function openingTime(page: Page, path: string) {
   return page.evaluate(() => Number((window as unknown as { standsAt: number }).standsAt));
 }
 
-test("plan with 1,000 tasks stays responsive", async ({ person, signedIn }) => {
+test("plan with 5,000 tasks stays responsive", async ({ person, signedIn }) => {
   test.slow();
   const maria = await person();
   const path = `/plan/${await largePlan(maria)}`;
   const page = await signedIn(maria);
-  await page.addInitScript(() => {
-    const look = () => {
-      const progress = document.querySelector('section[aria-label="Progress"]');
-      const cards = document.querySelectorAll('section[aria-label="Priorities"] article');
-      if (progress?.textContent?.includes("/1000") && cards.length === 30) {
-        requestAnimationFrame(() => Object.assign(window, { standsAt: performance.now() }));
-      } else requestAnimationFrame(look);
-    };
-    requestAnimationFrame(look);
-  });
+  await page.addInitScript(
+    ([priorities, tasks]) => {
+      const look = () => {
+        const progress = document.querySelector('section[aria-label="Progress"]');
+        const cards = document.querySelectorAll('section[aria-label="Priorities"] article');
+        if (progress?.textContent?.includes(`/${tasks}`) && cards.length === priorities) {
+          requestAnimationFrame(() => Object.assign(window, { standsAt: performance.now() }));
+        } else requestAnimationFrame(look);
+      };
+      requestAnimationFrame(look);
+    },
+    [priorityCount, taskCount],
+  );
 
   const openings: number[] = [];
   while (openings.length < 8 && !(least(openings) < 1000)) openings.push(await openingTime(page, path));
   note("opens, ms", openings);
   expect(least(openings)).toBeLessThan(1000);
 
-  // All sections expanded: the worst case.
-  for (const button of await page.getByRole("button", { name: /^View Tasks/ }).all()) {
-    if ((await button.getAttribute("aria-expanded")) === "false") await button.click();
-  }
-  await expect(page.getByRole("checkbox")).toHaveCount(taskCount);
+  // Cards far from the screen are outlines.
+  expect(await page.getByRole("button", { name: /^View Tasks/ }).count()).toBeLessThan(40);
+  await page
+    .getByRole("button", { name: /^View Tasks/ })
+    .first()
+    .click();
+  await expect(page.getByRole("checkbox")).toHaveCount(taskCount / priorityCount);
 
   const checkOffs: number[] = [];
   for (let index = 0; index < 8 && !(least(checkOffs) < 100); index += 1) {
@@ -91,8 +103,31 @@ test("plan with 1,000 tasks stays responsive", async ({ person, signedIn }) => {
   note("check-off until it is painted, ms", checkOffs);
   expect(least(checkOffs)).toBeLessThan(100);
 
+  const moves: number[] = [];
+  for (let index = 0; index < 8 && !(least(moves) < 100); index += 1) {
+    await page
+      .getByRole("button", { name: /^Actions for priority/ })
+      .nth(1)
+      .click();
+    const item = page.getByRole("menuitem", { name: "Move up" });
+    moves.push(
+      await item.evaluate(async (element: HTMLElement) => {
+        const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+        const first = () => document.querySelector('section[aria-label="Priorities"] h3')?.textContent;
+        const before = first();
+        const start = performance.now();
+        element.click();
+        while (first() === before) await frame();
+        await frame();
+        return performance.now() - start;
+      }),
+    );
+  }
+  note("moves until they are painted, ms", moves);
+  expect(least(moves)).toBeLessThan(100);
+
   const slowest: number[] = [];
-  while (slowest.length < 5 && !(least(slowest) < 150)) {
+  while (slowest.length < 5 && !(least(slowest) < 34)) {
     slowest.push(
       await page.evaluate(async () => {
         window.scrollTo(0, 0);
@@ -110,5 +145,5 @@ test("plan with 1,000 tasks stays responsive", async ({ person, signedIn }) => {
     );
   }
   note("scrolls, 95 of 100 frames within ms", slowest);
-  expect(least(slowest)).toBeLessThan(150);
+  expect(least(slowest)).toBeLessThan(34);
 });

@@ -1,19 +1,35 @@
-import { useCallback, useState } from "react";
+import { startTransition, useCallback, useState } from "react";
 
-/** Whether the place has come within half a screen of being seen: what lies far below the first screen is not fetched before. */
-export function useNear() {
-  const [near, setNear] = useState(false);
-  const place = useCallback((element: Element | null) => {
-    if (!element) return;
-    const observer = new IntersectionObserver(
-      (entries) => {
-        // One call can report several changes: while the page is busy, "far" and "near" arrive together, oldest first.
-        if (entries.some(({ isIntersecting }) => isIntersecting)) setNear(true);
-      },
-      { rootMargin: "50% 0%" },
-    );
-    observer.observe(element);
-    return () => observer.disconnect();
-  }, []);
+// One observer for all: a long list has hundreds of places.
+const places = new WeakMap<Element, () => void>();
+let observer: IntersectionObserver | undefined;
+
+/** Calls `reached` once the element has come within half a screen of being seen. */
+function watch(element: Element, reached: () => void) {
+  observer ??= new IntersectionObserver(
+    (entries) => {
+      // One call can report several changes of a place: while the page is busy, "far" and "near" arrive together.
+      for (const { target, isIntersecting } of entries) if (isIntersecting) places.get(target)?.();
+    },
+    { rootMargin: "50% 0%" },
+  );
+  places.set(element, reached);
+  observer.observe(element);
+  return () => {
+    places.delete(element);
+    observer?.unobserve(element);
+  };
+}
+
+/** Whether the place has come within half a screen of being seen: what lies far below the first screen is not fetched or rendered before. */
+export function useNear(nearAtFirst = false) {
+  const [near, setNear] = useState(nearAtFirst);
+  const place = useCallback(
+    (element: Element | null) => {
+      // Interruptible: cards rendered on the way must not hold up the scrolling itself.
+      if (element && !near) return watch(element, () => startTransition(() => setNear(true)));
+    },
+    [near],
+  );
   return { place, near };
 }

@@ -310,6 +310,7 @@ export type Database = {
           description: string | null
           id: string
           plan_id: string
+          position: number
           title: string
           updated_at: string
         }
@@ -318,6 +319,7 @@ export type Database = {
           description?: string | null
           id?: string
           plan_id: string
+          position?: number
           title: string
           updated_at?: string
         }
@@ -326,6 +328,7 @@ export type Database = {
           description?: string | null
           id?: string
           plan_id?: string
+          position?: number
           title?: string
           updated_at?: string
         }
@@ -451,6 +454,7 @@ export type Database = {
           is_completed: boolean
           measure_success: string | null
           plan_id: string
+          position: number
           priority_id: string
           responsible_party: string[]
           title: string
@@ -465,6 +469,7 @@ export type Database = {
           is_completed?: boolean
           measure_success?: string | null
           plan_id?: string
+          position?: number
           priority_id: string
           responsible_party?: string[]
           title: string
@@ -479,6 +484,7 @@ export type Database = {
           is_completed?: boolean
           measure_success?: string | null
           plan_id?: string
+          position?: number
           priority_id?: string
           responsible_party?: string[]
           title?: string
@@ -747,6 +753,8 @@ export type Database = {
         }[]
       }
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean }
+      move_priority: { Args: { before_id?: string; priority_id: string }; Returns: { created_at: string; description: string | null; id: string; plan_id: string; position: number; title: string; updated_at: string }[] }
+      move_task: { Args: { before_id?: string; task_id: string }; Returns: { created_at: string; description: string | null; id: string; plan_id: string; position: number; title: string; updated_at: string }[] }
       note_invitation_mail: {
         Args: { attempt_id: number; mail_id: number; refusal: string }
         Returns: undefined

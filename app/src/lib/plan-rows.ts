@@ -1,6 +1,6 @@
 import { basalt, type Row, type Tables } from "@/lib/basalt";
 import { ownWrite } from "@/lib/own-writes";
-import { fetchAllRows } from "@/lib/rows";
+import { countOf, fetchAllRows } from "@/lib/rows";
 import { requireRow } from "@/lib/stale-row";
 
 type PlanPart = "priorities" | "tasks" | "plan_attachments";
@@ -13,19 +13,20 @@ const anyOf = (table: Deleted) => table as "tasks";
 
 const gone = (thing: string) => `This ${thing} no longer exists, or you may not change it.`;
 
-/** What a plan has of this, newest first. */
+/** What a plan has of this: in the order that its members gave it, where there is one, and newest first. */
 export function fetchOfPlan<Name extends PlanPart>(table: Name, planId: string, signal: AbortSignal) {
-  return fetchAllRows((from, to) =>
-    basalt
+  return fetchAllRows((from, to) => {
+    const rows = basalt
       .from(table as PlanPart)
-      .select("*")
-      .eq("plan_id", planId)
+      .select("*", countOf(from))
+      .eq("plan_id", planId);
+    return (table === "plan_attachments" ? rows : rows.order("position"))
       .order("created_at", { ascending: false })
       .order("id")
       .range(from, to)
       .abortSignal(signal)
-      .throwOnError(),
-  ) as Promise<unknown> as Promise<Row<Name>[]>;
+      .throwOnError();
+  }) as Promise<unknown> as Promise<Row<Name>[]>;
 }
 
 const version = "id, updated_at";
@@ -70,4 +71,22 @@ export async function updateRow<Name extends Edited | "plan_members">(
 export async function deleteRow(table: Deleted, id: string, thing: string) {
   const { data } = await basalt.from(table).delete().eq("id", id).select("id").maybeSingle().throwOnError();
   requireRow(data, gone(thing));
+}
+
+/** Puts a row before another one of its list, or last. */
+export async function moveRow(table: "priorities" | "tasks", id: string, beforeId: string | null, thing: string) {
+  const before = beforeId === null ? {} : { before_id: beforeId };
+  const write =
+    table === "priorities"
+      ? basalt
+          .rpc("move_priority", { priority_id: id, ...before })
+          .select(version)
+          .maybeSingle()
+          .throwOnError()
+      : basalt
+          .rpc("move_task", { task_id: id, ...before })
+          .select(version)
+          .maybeSingle()
+          .throwOnError();
+  requireRow(await ownWrite(id, write), gone(thing));
 }

@@ -1,30 +1,31 @@
 import { act } from "@testing-library/react";
-import { vi } from "vitest";
 
-/** Replaces the observer, which jsdom lacks. `report` delivers entries, oldest first, in one call, as a busy browser does. */
-export function stubIntersections() {
-  const callbacks = new Set<IntersectionObserverCallback>();
-  vi.stubGlobal(
-    "IntersectionObserver",
-    class {
-      callback: IntersectionObserverCallback;
-      constructor(callback: IntersectionObserverCallback) {
-        this.callback = callback;
-      }
-      observe() {
-        callbacks.add(this.callback);
-      }
-      disconnect() {
-        callbacks.delete(this.callback);
-      }
-    },
+type Report = { isIntersecting: boolean; top?: number };
+
+const observed = new Map<Element, IntersectionObserverCallback>();
+
+/** For jsdom, which has none: reports nothing by itself. */
+export class TestIntersectionObserver {
+  readonly #callback: IntersectionObserverCallback;
+  constructor(callback: IntersectionObserverCallback) {
+    this.#callback = callback;
+  }
+  observe(element: Element) {
+    observed.set(element, this.#callback);
+  }
+  unobserve(element: Element) {
+    observed.delete(element);
+  }
+  disconnect() {
+    observed.clear();
+  }
+}
+
+/** Delivers several reports about an element in one call, oldest first, as a busy browser does. */
+export function reportIntersections(element: Element, ...reports: Report[]) {
+  const entries = reports.map(
+    ({ isIntersecting, top = 0 }) =>
+      ({ target: element, isIntersecting, boundingClientRect: { top } }) as unknown as IntersectionObserverEntry,
   );
-  const report = (...entries: { isIntersecting: boolean; top?: number }[]) =>
-    act(() => {
-      const list = entries.map(
-        ({ isIntersecting, top = 0 }) => ({ isIntersecting, boundingClientRect: { top } }) as IntersectionObserverEntry,
-      );
-      for (const callback of callbacks) callback(list, {} as IntersectionObserver);
-    });
-  return { report };
+  act(() => observed.get(element)?.(entries, {} as IntersectionObserver));
 }

@@ -1,8 +1,9 @@
 import "@testing-library/jest-dom/vitest";
 import { cleanup } from "@testing-library/react";
 import { afterEach, beforeEach, expect, vi } from "vitest";
+import { TestIntersectionObserver } from "./intersections";
 
-// What jsdom lacks and Radix asks for.
+// What jsdom lacks, and Radix or the app asks for.
 window.matchMedia ??= (media) => {
   const nothing = () => {};
   const list = new EventTarget() as MediaQueryList;
@@ -13,6 +14,7 @@ globalThis.ResizeObserver ??= class {
   unobserve() {}
   disconnect() {}
 };
+globalThis.IntersectionObserver ??= TestIntersectionObserver as unknown as typeof IntersectionObserver;
 Element.prototype.scrollIntoView ??= () => {};
 Element.prototype.hasPointerCapture ??= () => false;
 

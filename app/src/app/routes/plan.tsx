@@ -20,15 +20,17 @@ import { PlanBar } from "@/features/plans/plan-bar";
 import { PlanHeader } from "@/features/plans/plan-header";
 import { planFateQuery, planKeys, planQuery, planRoleQuery } from "@/features/plans/queries";
 import { priorityKeys, priorityListQuery } from "@/features/priorities/queries";
-import { taskKeys, taskListQuery } from "@/features/tasks/queries";
+import { type Task, taskKeys, taskListQuery } from "@/features/tasks/queries";
 import { useDocumentTitle } from "@/hooks/use-document-title";
+import { useGroups } from "@/hooks/use-groups";
 import { useHeld } from "@/hooks/use-held";
 import { useScrolledPast } from "@/hooks/use-scrolled-past";
 import { basalt } from "@/lib/basalt";
 import { canEdit } from "@/lib/plan-role";
 import { countDone, percentOf } from "@/lib/progress";
+import { toastError } from "@/lib/toast-later";
+import { chartColumns } from "../chart-columns";
 import { useUser } from "../guards";
-import { exportPlan } from "../plan-csv";
 import { PlanPriorities } from "../plan-priorities";
 
 /** More tasks than this are folded away at first. */
@@ -37,6 +39,8 @@ const manyTasks = 150;
 const siteHeaderPx = 64;
 
 const teamPollMs = 60_000;
+
+const noTasks: Task[] = [];
 
 const isPlanId = (id = "") => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
 
@@ -107,15 +111,17 @@ function PlanPage({ planId }: { planId: string }) {
   if (startOpen === null && !tasks.isPending) setStartOpen((tasks.data?.length ?? 0) <= manyTasks);
   const [importing, setImporting] = useState(false);
 
-  const byPriority = useMemo(() => Map.groupBy(tasks.data ?? [], (task) => task.priority_id), [tasks.data]);
+  const byPriority = useGroups(tasks.data ?? noTasks, (task) => task.priority_id);
   const columns = useMemo(
     () =>
       tasks.data && priorities.data
-        ? [...priorities.data].reverse().map(({ id, title }) => ({
-            key: id,
-            title,
-            percent: percentOf(countDone(byPriority.get(id) ?? [])),
-          }))
+        ? chartColumns(
+            [...priorities.data].reverse().map(({ id, title }) => ({
+              key: id,
+              title,
+              percent: percentOf(countDone(byPriority.get(id) ?? [])),
+            })),
+          )
         : null,
     [priorities.data, tasks.data, byPriority],
   );
@@ -147,7 +153,13 @@ function PlanPage({ planId }: { planId: string }) {
           role={role}
           done={countDone(tasks.data ?? [])}
           priorities={columns}
-          onExport={() => exportPlan(shown, priorities.data ?? [], tasksOf)}
+          onExport={() =>
+            import("../plan-csv").then(
+              ({ exportPlan }) => exportPlan(shown, priorities.data ?? [], tasksOf),
+              () =>
+                toastError("The plan could not be exported", { description: "Check your connection, then try again." }),
+            )
+          }
           presence={<PresentPeople planId={planId} userId={user.id} present={present} />}
         />
         <div className="mt-6">

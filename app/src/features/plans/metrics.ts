@@ -1,7 +1,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import { basalt, type Row } from "@/lib/basalt";
 import { countDone, type Done, percentOf } from "@/lib/progress";
-import { fetchAllRows } from "@/lib/rows";
+import { countOf, fetchAllRows } from "@/lib/rows";
 
 type CountedTask = Pick<Row<"tasks">, "id" | "plan_id" | "priority_id" | "is_completed" | "completed_at" | "due_date">;
 
@@ -15,7 +15,7 @@ export const taskCountsQuery = () =>
       fetchAllRows<CountedTask>((from, to) =>
         basalt
           .from("tasks")
-          .select("id, plan_id, priority_id, is_completed, completed_at, due_date")
+          .select("id, plan_id, priority_id, is_completed, completed_at, due_date", countOf(from))
           .order("id")
           .range(from, to)
           .abortSignal(signal)
@@ -30,7 +30,7 @@ export const priorityCountsQuery = () =>
       fetchAllRows<Pick<Row<"priorities">, "id" | "plan_id">>((from, to) =>
         basalt
           .from("priorities")
-          .select("id, plan_id")
+          .select("id, plan_id", countOf(from))
           .order("created_at")
           .order("id")
           .range(from, to)
@@ -46,7 +46,7 @@ export const fileCountsQuery = () =>
       fetchAllRows<Pick<Row<"plan_attachments">, "id" | "plan_id">>((from, to) =>
         basalt
           .from("plan_attachments")
-          .select("id, plan_id")
+          .select("id, plan_id", countOf(from))
           .order("id")
           .range(from, to)
           .abortSignal(signal)

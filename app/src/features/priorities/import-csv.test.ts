@@ -37,11 +37,25 @@ test("accepts semicolons and tabs as separators", () => {
   });
 });
 
-test("rejects more than 10,000 lines", () => {
-  const rows = (count: number) => `title,description\n${"Hubs,Why\n".repeat(count)}`;
-  const read = parsePriorities(rows(10_000));
-  expect("priorities" in read && read.priorities.length).toBe(10_000);
-  expect(parsePriorities(rows(10_001))).toEqual({ errors: ["At most 10,000 priorities at once"] });
+const rows = (count: number) => `title,description\n${"Hubs,Why\n".repeat(count)}`;
+
+test("rejects more than 200 lines", () => {
+  const read = parsePriorities(rows(200));
+  expect("priorities" in read && read.priorities.length).toBe(200);
+  expect(parsePriorities(rows(5000))).toEqual({
+    errors: ["The file has 5,000 priorities; at most 200 can be imported at once"],
+  });
+});
+
+test("rejects more than the plan has room for", () => {
+  expect(parsePriorities(rows(1), 499)).toHaveProperty("priorities");
+  expect(parsePriorities(rows(2), 499)).toEqual({
+    errors: ["The file has 2 priorities; this plan has room for 1 (at most 500)"],
+  });
+  // A plan from before the limit.
+  expect(parsePriorities(rows(1), 5000)).toEqual({
+    errors: ["The file has 1 priority; this plan has room for 0 (at most 500)"],
+  });
 });
 
 test("template can be imported unchanged", () => {

@@ -15,20 +15,30 @@ export const template = toCsv([
 ]);
 
 const requiredHeaders = ["title", "description"];
-const mostRows = 10_000;
+/** Of one file. */
+export const fileLimit = 200;
+/** Of a plan; the database has the same (`priorities_at_most_500_per_plan`). */
+export const planLimit = 500;
 
 /**
  * Reads the lines of a CSV file. A plain split at commas, or at semicolons or tabs where the header has those, without
- * quotes; what is beyond the last header belongs to the last value. Any error is an error of the whole file.
+ * quotes; what is beyond the last header belongs to the last value. Any error is an error of the whole file. `planHas` is
+ * how many priorities the plan has already.
  */
-export function parsePriorities(text: string): ParsedImport {
+export function parsePriorities(text: string, planHas = 0): ParsedImport {
   const lines = text
     .split(/\r\n|\r|\n/)
     .map((line, index) => ({ line, number: index + 1 }))
     .filter(({ line }) => line.trim() !== "");
   const [header, ...rows] = lines;
   if (!header || rows.length === 0) return { errors: ["CSV file is empty or only contains headers"] };
-  if (rows.length > mostRows) return { errors: [`At most ${mostRows.toLocaleString("en-US")} priorities at once`] };
+  if (rows.length > fileLimit) {
+    return { errors: [`The file has ${counted(rows.length)}; at most ${fileLimit} can be imported at once`] };
+  }
+  if (planHas + rows.length > planLimit) {
+    const room = Math.max(0, planLimit - planHas);
+    return { errors: [`The file has ${counted(rows.length)}; this plan has room for ${room} (at most ${planLimit})`] };
+  }
 
   const separator = [",", ";", "\t"].find((candidate) => header.line.includes(candidate)) ?? ",";
   const headers = header.line.split(separator).map((name) => name.trim().toLowerCase());
@@ -52,4 +62,8 @@ export function parsePriorities(text: string): ParsedImport {
     else priorities.push(priority);
   }
   return errors.length > 0 ? { errors } : { priorities };
+}
+
+export function counted(priorities: number) {
+  return priorities === 1 ? "1 priority" : `${priorities.toLocaleString("en-US")} priorities`;
 }

@@ -1,3 +1,4 @@
+import { useQuery } from "@tanstack/react-query";
 import { DownloadIcon } from "lucide-react";
 import { useState } from "react";
 import { toast } from "sonner";
@@ -9,8 +10,17 @@ import { Input } from "@/components/ui/input";
 import { Progress } from "@/components/ui/progress";
 import { decodeText, saveFile } from "@/lib/csv";
 import { messageOf } from "@/lib/errors";
-import { type ParsedImport, parsePriorities, template, templateName } from "./import-csv";
-import { useImportPriorities } from "./mutations";
+import {
+  counted,
+  fileLimit,
+  type ParsedImport,
+  parsePriorities,
+  planLimit,
+  template,
+  templateName,
+} from "./import-csv";
+import { useImportPriorities } from "./import-mutation";
+import { priorityListQuery } from "./queries";
 
 interface ImportDialogProps {
   open: boolean;
@@ -38,6 +48,7 @@ export function ImportDialog({ open, onOpenChange, planId }: ImportDialogProps) 
 
 function ImportForm({ planId, onDone }: { planId: string; onDone: () => void }) {
   const importAll = useImportPriorities(planId);
+  const { data: existing = [] } = useQuery(priorityListQuery(planId));
   const [parsed, setParsed] = useState<ParsedImport | null>(null);
   const [percent, setPercent] = useState<number | null>(null);
   const priorities = parsed && "priorities" in parsed ? parsed.priorities : null;
@@ -51,7 +62,7 @@ function ImportForm({ planId, onDone }: { planId: string; onDone: () => void }) 
       setPercent(10);
       const bytes = new Uint8Array(await file.arrayBuffer());
       setPercent(30);
-      setParsed(parsePriorities(decodeText(bytes)));
+      setParsed(parsePriorities(decodeText(bytes), existing.length));
       setPercent(50);
     } catch (error) {
       setPercent(null);
@@ -83,7 +94,11 @@ function ImportForm({ planId, onDone }: { planId: string; onDone: () => void }) 
         <DownloadIcon aria-hidden />
         Download template
       </Button>
-      <FormField label="CSV file" required>
+      <FormField
+        label="CSV file"
+        hint={`At most ${fileLimit} priorities per file. A plan holds up to ${planLimit}; this one has ${existing.length}.`}
+        required
+      >
         <Input
           type="file"
           accept=".csv"
@@ -122,8 +137,4 @@ function ImportForm({ planId, onDone }: { planId: string; onDone: () => void }) 
       )}
     </DialogForm>
   );
-}
-
-function counted(priorities: number) {
-  return priorities === 1 ? "1 priority" : `${priorities.toLocaleString("en-US")} priorities`;
 }

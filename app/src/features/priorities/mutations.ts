@@ -1,9 +1,7 @@
 import { toast } from "sonner";
 import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
-import { textToHtml } from "@/lib/html-text";
 import { deleteRow, updateSeen } from "@/lib/plan-rows";
-import type { ImportedPriority } from "./import-csv";
 import { type Priority, priorityKeys } from "./queries";
 import type { PriorityValues } from "./schema";
 
@@ -48,30 +46,5 @@ export function useDeletePriority(planId: string) {
     failed: "Error deleting priority",
     refetches: [priorityKeys.list(planId), priorityKeys.counts(), ["tasks"]],
     change: (id: string) => deleteRow("priorities", id, "priority"),
-  });
-}
-
-/** All rows in one request, which is one transaction: all of them or none. */
-export function useImportPriorities(planId: string) {
-  return useChange({
-    failed: "Failed to import priorities",
-    refetches: [priorityKeys.list(planId)],
-    change: async (priorities: ImportedPriority[]) => {
-      await basalt
-        .from("priorities")
-        .insert(
-          priorities.map(({ title, description }) => ({
-            plan_id: planId,
-            title,
-            description: textToHtml(description),
-          })),
-        )
-        .throwOnError();
-      const count = priorities.length;
-      toast.success("Priorities imported", {
-        description: count === 1 ? "1 priority was added to the plan." : `${count} priorities were added to the plan.`,
-      });
-      return true;
-    },
   });
 }

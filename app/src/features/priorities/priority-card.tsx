@@ -1,6 +1,8 @@
 import { PencilIcon, Trash2Icon } from "lucide-react";
 import { type ReactNode, useId } from "react";
+import { DragHandle } from "@/components/drag-handle";
 import { InlineEdit } from "@/components/inline-edit";
+import { MoveItems, type Step } from "@/components/move-items";
 import { RichText } from "@/components/rich-text";
 import { Card } from "@/components/ui/card";
 import { Collapsible, CollapsibleContent, CollapsibleTrigger } from "@/components/ui/collapsible";
@@ -15,8 +17,11 @@ interface PriorityCardProps {
   priority: Priority;
   done: Done;
   editable: boolean;
+  first: boolean;
+  last: boolean;
   open: boolean;
-  onOpenChange: (open: boolean) => void;
+  onOpenChange: () => void;
+  onMove: (step: Step) => void;
   onEdit: () => void;
   /** Whether it was saved over the title that was seen. */
   onRename: (title: string, seen: string) => Promise<boolean>;
@@ -29,8 +34,11 @@ export function PriorityCard({
   priority,
   done,
   editable,
+  first,
+  last,
   open,
   onOpenChange,
+  onMove,
   onEdit,
   onRename,
   onDelete,
@@ -44,10 +52,11 @@ export function PriorityCard({
     </h3>
   );
   return (
-    <Card>
+    <Card className="group/card">
       <article aria-labelledby={titleId}>
         <div className="grid gap-3 p-4">
-          <header className="flex items-start gap-3">
+          <header className="relative flex items-start gap-3">
+            {editable && !(first && last) && <DragHandle className="-start-4 group-hover/card:opacity-100" />}
             <div className="min-w-0 grow">
               {editable ? (
                 <InlineEdit
@@ -78,6 +87,7 @@ export function PriorityCard({
                       <PencilIcon aria-hidden />
                       Edit priority
                     </DropdownMenuItem>
+                    <MoveItems first={first} last={last} onMove={onMove} />
                     <DropdownMenuItem tone="destructive" onSelect={onDelete}>
                       <Trash2Icon aria-hidden />
                       Delete priority
@@ -105,6 +115,20 @@ export function PriorityCard({
           {/* Not drawn once more to be folded away: a thousand tasks take seconds. */}
           <CollapsibleContent className="border-t">{open && children}</CollapsibleContent>
         </Collapsible>
+      </article>
+    </Card>
+  );
+}
+
+/** What stands for a card that is far from the screen: its title, for screen readers and searches in the page. */
+export function PriorityCardOutline({ title }: { title: string }) {
+  const titleId = useId();
+  return (
+    <Card className="min-h-40">
+      <article aria-labelledby={titleId} className="p-4">
+        <h3 id={titleId} dir="auto" className="text-label [overflow-wrap:anywhere]">
+          {title}
+        </h3>
       </article>
     </Card>
   );

@@ -12,7 +12,7 @@ export const priorityKeys = {
   counts: () => [...priorityKeys.all, "counts"] as const,
 };
 
-/** A plan's priorities, newest first. */
+/** A plan's priorities in their order: newest first, unless they were moved or imported. */
 export const priorityListQuery = (planId: string) =>
   queryOptions({
     queryKey: priorityKeys.list(planId),

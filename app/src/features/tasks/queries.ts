@@ -12,7 +12,7 @@ export const taskKeys = {
   counts: () => [...taskKeys.all, "counts"] as const,
 };
 
-/** All tasks of a plan, newest first: its priorities, counts, timeline and print view are made of the same list. */
+/** All tasks of a plan, in the order of their priorities: its priorities, counts, timeline and print view are made of the same list. */
 export const taskListQuery = (planId: string) =>
   queryOptions({
     queryKey: taskKeys.list(planId),

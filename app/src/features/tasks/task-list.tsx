@@ -1,9 +1,12 @@
 import { PlusIcon } from "lucide-react";
-import { useMemo, useState } from "react";
+import { memo, useCallback, useMemo, useRef, useState } from "react";
 import { ConfirmDialog } from "@/components/confirm-dialog";
 import { lazyDialog } from "@/components/lazy-part";
 import { Button } from "@/components/ui/button";
+import { useDragOrder } from "@/hooks/use-drag-order";
+import { useMove } from "@/hooks/use-move";
 import { useRename } from "@/hooks/use-rename";
+import { followerOf, type Side } from "@/lib/order";
 import { useDeleteTask, useToggleTask } from "./mutations";
 import { type Task, taskKeys } from "./queries";
 import { type TaskActions, TaskRow } from "./task-row";
@@ -13,7 +16,7 @@ const TaskDialog = lazyDialog(() => import("./task-dialog").then(({ TaskDialog }
 interface TaskListProps {
   planId: string;
   priority: { id: string; title: string };
-  /** This priority's tasks, newest first. */
+  /** This priority's tasks, in their order. The same list while nothing of it changes. */
   tasks: Task[];
   editable: boolean;
   /** What stands there instead of tasks. */
@@ -23,15 +26,31 @@ interface TaskListProps {
 type OpenDialog = "create" | "edit" | "delete" | null;
 
 /** The tasks of one priority: what is to be done, then what is done. */
-export function TaskList({ planId, priority, tasks, editable, whenEmpty }: TaskListProps) {
+export const TaskList = memo(function TaskList({ planId, priority, tasks, editable, whenEmpty }: TaskListProps) {
   const { mutate: toggle } = useToggleTask(planId);
   const deleteTask = useDeleteTask(planId);
   const rename = useRename({ table: "tasks", thing: "task", refetches: [taskKeys.list(planId)] });
+  const move = useMove({ table: "tasks", thing: "task", listKey: taskKeys.list(planId) });
+  const [moved, setMoved] = useState("");
+  // As it is when something is moved, not when the actions were made.
+  const listed = useRef(tasks);
+  listed.current = tasks;
   const [openDialog, setOpenDialog] = useState<OpenDialog>(null);
   // Outlives its dialog, which still shows it while it fades, and its row, should a colleague delete it meanwhile.
   const [subject, setSubject] = useState<Task | null>(null);
   const current = subject && (tasks.find(({ id }) => id === subject.id) ?? subject);
   const closeUnless = (open: boolean) => open || setOpenDialog(null);
+
+  const place = useCallback(
+    (id: string, targetId: string, side: Side) => {
+      const [task, target] = [id, targetId].map((wanted) => listed.current.find((one) => one.id === wanted));
+      if (!task || !target) return;
+      move({ id, beforeId: followerOf(listed.current, id, targetId, side) });
+      setMoved(`“${task.title}” was moved ${side} “${target.title}”.`);
+    },
+    [move],
+  );
+  const drag = useDragOrder(place);
 
   const actions = useMemo<TaskActions | null>(() => {
     if (!editable) return null;
@@ -44,9 +63,14 @@ export function TaskList({ planId, priority, tasks, editable, whenEmpty }: TaskL
       edit: show("edit"),
       rename: ({ id }, title, seen) => rename({ id, title, seen }),
       remove: show("delete"),
+      move: (task, step) => {
+        const group = listed.current.filter((one) => one.is_completed === task.is_completed);
+        const neighbour = group[group.findIndex(({ id }) => id === task.id) + (step === "up" ? -1 : 1)];
+        if (neighbour) place(task.id, neighbour.id, step === "up" ? "before" : "after");
+      },
       add: () => setOpenDialog("create"),
     };
-  }, [editable, toggle, rename]);
+  }, [editable, toggle, rename, place]);
 
   const groups = [
     { name: "To Do", tasks: tasks.filter((task) => !task.is_completed) },
@@ -68,7 +92,7 @@ export function TaskList({ planId, priority, tasks, editable, whenEmpty }: TaskL
             </tr>
           </thead>
           {/* One body for both groups: a row that moves keeps its place in the document's tree, and so the focus. */}
-          <tbody>
+          <tbody {...(editable && drag)}>
             {groups.map((group) => [
               <tr key={group.name} className="border-t first:border-t-0">
                 <th
@@ -79,7 +103,9 @@ export function TaskList({ planId, priority, tasks, editable, whenEmpty }: TaskL
                   {group.name} ({group.tasks.length})
                 </th>
               </tr>,
-              ...group.tasks.map((task) => <TaskRow key={task.id} task={task} actions={actions} />),
+              ...group.tasks.map((task, index, { length }) => (
+                <TaskRow key={task.id} task={task} first={index === 0} last={index === length - 1} actions={actions} />
+              )),
             ])}
           </tbody>
         </table>
@@ -98,6 +124,9 @@ export function TaskList({ planId, priority, tasks, editable, whenEmpty }: TaskL
           </Button>
         </div>
       )}
+      <p aria-live="polite" className="sr-only">
+        {moved}
+      </p>
       {editable && (
         <>
           <TaskDialog
@@ -131,4 +160,4 @@ export function TaskList({ planId, priority, tasks, editable, whenEmpty }: TaskL
       )}
     </>
   );
-}
+});

@@ -1,6 +1,8 @@
 import { CalendarDaysIcon, PencilIcon, Trash2Icon, TriangleAlertIcon, UsersIcon } from "lucide-react";
 import { type KeyboardEvent, memo, useId, useState } from "react";
+import { DragHandle } from "@/components/drag-handle";
 import { InlineEdit } from "@/components/inline-edit";
+import { MoveItems, type Step } from "@/components/move-items";
 import { RichText } from "@/components/rich-text";
 import { Checkbox } from "@/components/ui/checkbox";
 import { DropdownMenu, DropdownMenuContent, DropdownMenuItem, MoreButton } from "@/components/ui/dropdown-menu";
@@ -17,17 +19,22 @@ export interface TaskActions {
   /** Whether it was saved over the title that was seen. */
   rename: (task: Task, title: string, seen: string) => Promise<boolean>;
   remove: (task: Task) => void;
+  /** Within its group, the open or the completed ones. */
+  move: (task: Task, step: Step) => void;
   add: () => void;
 }
 
 interface TaskRowProps {
   task: Task;
+  /** Of its group. */
+  first: boolean;
+  last: boolean;
   /** What this person may do; nothing for viewers. */
   actions: TaskActions | null;
 }
 
 /** Remembered: a check-off among a thousand tasks draws one row again. */
-export const TaskRow = memo(function TaskRow({ task, actions }: TaskRowProps) {
+export const TaskRow = memo(function TaskRow({ task, first, last, actions }: TaskRowProps) {
   const titleId = useId();
   const [open, setOpen] = useState(false);
   const done = task.is_completed;
@@ -50,16 +57,22 @@ export const TaskRow = memo(function TaskRow({ task, actions }: TaskRowProps) {
   );
   return (
     <tr
-      className={cn("border-t", done && "text-muted-foreground")}
+      data-row={done ? "completed" : "open"}
+      data-id={task.id}
+      className={cn(
+        "group/row border-t data-[drop=after]:shadow-[inset_0_-3px_var(--color-primary)] data-[drop=before]:shadow-[inset_0_3px_var(--color-primary)]",
+        done && "text-muted-foreground",
+      )}
       onKeyDown={(event) => actions && handleKeys(event, task, actions)}
     >
-      <td className="w-11 py-3 ps-4 align-top">
+      <td className="relative w-11 py-3 ps-4 align-top">
+        {actions && !(first && last) && <DragHandle className="start-0 group-hover/row:opacity-100" />}
         <Checkbox
           data-task-check
           checked={done}
           disabled={!actions}
           aria-labelledby={titleId}
-          aria-keyshortcuts={actions ? "ArrowUp ArrowDown Space E N" : undefined}
+          aria-keyshortcuts={actions ? "ArrowUp ArrowDown Alt+ArrowUp Alt+ArrowDown Space E N" : undefined}
           className="mt-0.5"
           onCheckedChange={(checked) => actions?.toggle(task, checked === true)}
         />
@@ -95,6 +108,7 @@ export const TaskRow = memo(function TaskRow({ task, actions }: TaskRowProps) {
                 <PencilIcon aria-hidden />
                 Edit task
               </DropdownMenuItem>
+              <MoveItems first={first} last={last} onMove={(step) => actions.move(task, step)} />
               <DropdownMenuItem tone="destructive" onSelect={() => actions.remove(task)}>
                 <Trash2Icon aria-hidden />
                 Delete task
@@ -147,13 +161,19 @@ export function isOverdue(task: Pick<Task, "due_date" | "is_completed">) {
   return !task.is_completed && task.due_date !== null && task.due_date < today();
 }
 
-/** In a task's row: up and down go to the next task, also that of another priority; e edits, n adds. Space is the checkbox's own. */
+/**
+ * In a task's row: up and down go to the next task, also that of another priority, and move the task with Alt; e edits, n
+ * adds. Space is the checkbox's own.
+ */
 function handleKeys(event: KeyboardEvent<HTMLElement>, task: Task, actions: TaskActions) {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey) return;
   // An open menu has its own keys.
   if (event.target instanceof Element && event.target.closest('[role="menu"]')) return;
   const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-  if (step) {
+  if (event.altKey) {
+    if (!step) return;
+    actions.move(task, step < 0 ? "up" : "down");
+  } else if (step) {
     const checks = [...document.querySelectorAll<HTMLElement>("[data-task-check]")];
     const own = event.currentTarget.querySelector<HTMLElement>("[data-task-check]");
     const next = own && checks[checks.indexOf(own) + step];
