@@ -20,7 +20,8 @@ export function useLivePublicRows(table: Table, queryKey: QueryKey) {
     const changed = () => void queryClient.invalidateQueries({ queryKey });
     // The page has just read these rows: a second read of each table for each visitor would nearly always find the same.
     const joined = () => {
-      const readAt = queryClient.getQueryState(queryKey)?.dataUpdatedAt ?? 0;
+      const reads = queryClient.getQueryCache().findAll({ queryKey });
+      const readAt = Math.min(...reads.map(({ state }) => state.dataUpdatedAt));
       if (joinedBefore || Date.now() - readAt > outdatedMs) changed();
       joinedBefore = true;
     };

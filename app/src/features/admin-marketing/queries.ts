@@ -1,7 +1,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import { useChange } from "@/hooks/use-change";
 import { basalt, type Row } from "@/lib/basalt";
-import { requireRow, staleIfTaken } from "@/lib/stale-row";
+import { requireRow } from "@/lib/stale-row";
 import type { ContentValues, Section } from "./schema";
 
 export type ContentRow = Row<"marketing_content">;
@@ -43,19 +43,11 @@ export function useSaveSection(section: Section) {
         visible: values.visible,
         hide_for_subscribed: values.hide_for_subscribed,
       };
-      if (!base) {
-        await basalt
-          .from("marketing_content")
-          .insert({ ...row, section })
-          .throwOnError()
-          .then(undefined, staleIfTaken);
-        return;
-      }
+      // `reject_older_version` refuses to replace a newer version than this one. Where there was none, there must be none now.
+      const version = base ? { updated_at: base.updated_at } : {};
       const { data } = await basalt
         .from("marketing_content")
-        .update(row)
-        .eq("section", section)
-        .eq("updated_at", base.updated_at)
+        .upsert({ ...row, section, ...version }, { onConflict: "section", ignoreDuplicates: !base })
         .select("id")
         .maybeSingle()
         .throwOnError();

@@ -2,6 +2,7 @@ import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
 import { deleteRow } from "@/lib/plan-rows";
 import { type Attachment, attachmentKeys, bucket } from "./queries";
+import { uploadFile } from "./upload";
 
 interface NewAttachment {
   title: string;
@@ -17,8 +18,6 @@ export function useUploadAttachment(planId: string) {
     isQuiet: (error) => error.name === "AbortError",
     refetches: [attachmentKeys.list(planId)],
     change: async ({ title, file, onProgress, signal }: NewAttachment) => {
-      // Needed by those alone who send a file.
-      const { uploadFile } = await import("./upload");
       const path = await uploadFile({ planId, file, onProgress, signal });
       const { error } = await basalt
         .from("plan_attachments")

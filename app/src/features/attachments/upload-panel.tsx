@@ -31,6 +31,8 @@ export function UploadPanel({ planId }: { planId: string }) {
   const hintId = useId();
   const [chosen, setChosen] = useState<Chosen[]>([]);
   const [refused, setRefused] = useState<string[]>([]);
+  // Of the file that is yet to be chosen.
+  const [title, setTitle] = useState("");
   const [asked, setAsked] = useState(false);
   const [dragging, setDragging] = useState(false);
   const busy = chosen.some(({ state }) => state === "uploading");
@@ -50,18 +52,21 @@ export function UploadPanel({ planId }: { planId: string }) {
     );
     const taken = list
       .filter((file) => !refusalOf(file))
-      .map((file): Chosen => {
+      .map((file, index): Chosen => {
         chosenSoFar += 1;
         const stop = new AbortController();
-        return { id: chosenSoFar, file, title: titleOf(file.name), state: "waiting", percent: 0, stop };
+        const typed = index === 0 && title.trim() !== "" ? title : titleOf(file.name);
+        return { id: chosenSoFar, file, title: typed, state: "waiting", percent: 0, stop };
       });
     setChosen((all) => [...all, ...taken]);
+    if (taken.length > 0) setTitle("");
   }
 
   async function start() {
     setAsked(true);
-    if (chosen.length === 0 || chosen.some(({ title }) => titleFaultOf(title))) return;
+    if (chosen.length === 0 || chosen.some((one) => titleFaultOf(one.title))) return;
     // One after the other: the same file twice would be two uploads of one fingerprint.
+    let allSent = true;
     for (const { id, file, title, stop } of chosen) {
       if (stop.signal.aborted) continue;
       change(id, { state: "uploading", percent: 0 });
@@ -71,13 +76,16 @@ export function UploadPanel({ planId }: { planId: string }) {
       } catch {
         // Said by a toast; the file stays in the list to be tried again, unless the person took it out.
         change(id, { state: "failed" });
+        allSent = false;
       }
     }
+    if (allSent) setAsked(false);
   }
 
   function cancel({ id, stop }: Chosen) {
     stop.abort();
     drop(id);
+    setAsked(false);
   }
 
   const dropZone = {
@@ -142,6 +150,16 @@ export function UploadPanel({ planId }: { planId: string }) {
               ))}
             </ul>
           </Alert>
+        )}
+        {chosen.length === 0 && (
+          <FormField
+            label="Title"
+            error={asked ? (titleFaultOf(title) ?? undefined) : undefined}
+            hint="Left empty, it becomes the file's name."
+            required
+          >
+            <Input autoComplete="off" value={title} onChange={(event) => setTitle(event.target.value)} />
+          </FormField>
         )}
         {chosen.length > 0 && (
           <ul className="grid gap-3">

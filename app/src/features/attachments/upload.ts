@@ -1,9 +1,8 @@
-import { Upload } from "tus-js-client";
 import { basalt } from "@/lib/basalt";
 import { endingOf, typeOf } from "./file-types";
 import { bucket } from "./queries";
 
-interface UploadOptions {
+export interface UploadOptions {
   planId: string;
   file: File;
   /** 0 to 100. */
@@ -12,66 +11,37 @@ interface UploadOptions {
   signal: AbortSignal;
 }
 
-// The size that storage asks its clients to use.
-const chunkBytes = 6 * 1024 * 1024;
+/** The size of a piece that storage asks its clients to use; smaller files are sent at once. */
+export const chunkBytes = 6 * 1024 * 1024;
 
-/**
- * Sends a file in pieces and answers its path in the bucket. A piece that is lost on the way is sent again; an upload that
- * was cut off, by a closed tab say, goes on where it was when the same file is chosen again.
- */
-export async function uploadFile({ planId, file, onProgress, signal }: UploadOptions): Promise<string> {
-  let path = newPath(planId, file.name);
-  return new Promise((resolve, reject) => {
-    const upload = new Upload(file, {
-      endpoint: `${window.location.origin}/storage/v1/upload/resumable`,
-      chunkSize: chunkBytes,
-      retryDelays: [0, 1000, 3000, 5000, 10_000],
-      uploadDataDuringCreation: true,
-      removeFingerprintOnSuccess: true,
-      fingerprint: async ({ name, size, lastModified }) => ["basalt", planId, name, size, lastModified].join("|"),
-      metadata: {
-        bucketName: bucket,
-        objectName: path,
-        contentType: typeOf(file.name) ?? "",
-        cacheControl: "3600",
-      },
-      onBeforeRequest: async (request) => {
-        // Asked for each piece: a long upload outlives a token.
-        const { data } = await basalt.auth.getSession();
-        request.setHeader("authorization", `Bearer ${data.session?.access_token ?? ""}`);
-        request.setHeader("x-upsert", "false");
-      },
-      onProgress: (sent, total) => onProgress(total === 0 ? 0 : Math.round((sent / total) * 100)),
-      onSuccess: () => resolve(path),
-      onError: (error) => reject(new Error(reasonOf(error))),
-    });
+/** Sends a file and answers its path in the bucket. */
+export async function uploadFile(options: UploadOptions): Promise<string> {
+  if (options.file.size <= chunkBytes) return uploadAtOnce(options);
+  // Needed by large files alone.
+  const { uploadInPieces } = await import("./resumable-upload");
+  return uploadInPieces(options);
+}
+
+async function uploadAtOnce({ planId, file, onProgress, signal }: UploadOptions) {
+  const path = newPath(planId, file.name);
+  const store = basalt.storage.from(bucket);
+  // By its ending: what a browser makes of a file's type differs by system.
+  const typed = new File([file], file.name, { type: typeOf(file.name) ?? "" });
+  const sent = store.upload(path, typed, { cacheControl: "3600", upsert: false });
+  // The client cannot be stopped: what arrives after that is removed.
+  const stopped = new Promise<never>((_resolve, reject) => {
     signal.addEventListener("abort", () => {
-      void upload.abort(true).catch(() => undefined);
+      void sent.then(() => store.remove([path]));
       reject(signal.reason);
     });
-    upload.findPreviousUploads().then(([earlier]) => {
-      if (signal.aborted) return;
-      const known = earlier?.metadata.objectName;
-      if (earlier && known?.startsWith(`${planId}/`)) {
-        path = known;
-        upload.resumeFromPreviousUpload(earlier);
-      }
-      upload.start();
-    }, reject);
   });
+  const { error } = await Promise.race([sent, stopped]);
+  if (error) throw error;
+  onProgress(100);
+  return path;
 }
 
-function newPath(planId: string, name: string) {
+export function newPath(planId: string, name: string) {
   const random = crypto.getRandomValues(new Uint32Array(2)).reduce((text, part) => text + part.toString(36), "");
   return `${planId}/${random}_${Date.now()}.${endingOf(name)}`;
-}
-
-/** The server's words where it answered, else what a person can do. */
-function reasonOf(error: Error) {
-  const answer = "originalResponse" in error ? error.originalResponse : null;
-  const body =
-    answer && typeof answer === "object" && "getBody" in answer && typeof answer.getBody === "function"
-      ? String(answer.getBody()).trim()
-      : "";
-  return body || "The connection was lost. Choose the same file again to go on where it stopped.";
 }

@@ -26,8 +26,14 @@ export const promptQuery = () =>
   queryOptions({
     queryKey: promptKey,
     queryFn: async ({ signal }): Promise<Prompt> => {
-      const rows = await publicRows("subscription_prompt?select=*&limit=1", signal);
-      return promptOf(rows[0]);
+      const { data } = await (await publicRows())
+        .from("subscription_prompt")
+        .select("*")
+        .limit(1)
+        .abortSignal(signal)
+        .maybeSingle()
+        .throwOnError();
+      return promptOf(data);
     },
     staleTime: 5 * 60_000,
     retry: 1,

@@ -20,7 +20,13 @@ export const plansForSaleQuery = () =>
   queryOptions({
     queryKey: plansForSaleKey,
     queryFn: async ({ signal }) => {
-      const rows = await publicRows("subscription_plans?select=*&active=eq.true&order=price.asc", signal);
+      const { data: rows } = await (await publicRows())
+        .from("subscription_plans")
+        .select("*")
+        .eq("active", true)
+        .order("price")
+        .abortSignal(signal)
+        .throwOnError();
       return rows.flatMap((row) => {
         const fields = fieldsOf(row);
         const [id, name, priceId] = ["id", "name", "stripe_price_id"].map((field) => textOf(fields, field));

@@ -14,8 +14,7 @@ interface LogoProps {
 
 /** The organisation's logo; the app's own until another is known, and when that one cannot be shown. */
 export function Logo({ size, className }: LogoProps) {
-  const { data } = useQuery(logoQuery());
-  const url = data?.[size];
+  const { data: url } = useQuery(logoQuery(size));
   const state = useImage(url);
   if (!url || state === "broken") return <BundledLogo compact={size === "small"} className={cn(className)} />;
   const box = size === "regular" ? "h-8 w-30" : "size-6";
@@ -25,9 +24,9 @@ export function Logo({ size, className }: LogoProps) {
 
 /** Keeps the logos and the browser tab's icon up to date. Rendered once. */
 export function LiveBrand() {
-  const { data } = useQuery(logoQuery());
+  const { data } = useQuery(logoQuery("favicon"));
   useLivePublicRows("brand_assets", logoKey);
-  const favicon = data?.favicon ?? bundledLogo;
+  const favicon = data ?? bundledLogo;
   useEffect(() => {
     const link = document.querySelector<HTMLLinkElement>('link[rel="icon"]');
     if (!link || link.getAttribute("href") === favicon) return;
@@ -38,7 +37,7 @@ export function LiveBrand() {
   return null;
 }
 
-function useImage(url: string | undefined) {
+function useImage(url: string | null | undefined) {
   const [seen, setSeen] = useState<{ url: string; state: "shown" | "broken" } | null>(null);
   useEffect(() => {
     if (!url) return;

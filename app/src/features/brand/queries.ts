@@ -3,28 +3,28 @@ import { fieldsOf, textOf } from "@/lib/fields";
 import { publicRows } from "@/lib/public-rows";
 import { safeUrl } from "@/lib/safe-url";
 
-const sizes = ["regular", "small", "favicon"] as const;
-export type LogoSize = (typeof sizes)[number];
+export type LogoSize = "regular" | "small" | "favicon";
 
 /** The drawing that the app brings along; a row that names it asks for nothing else. */
 export const bundledLogo = "/favicon.svg";
 
 export const logoKey = ["brand", "logo"] as const;
 
-/** Addresses of the logos that administrators uploaded, by size. */
-export const logoQuery = () =>
+/** Address of the logo that administrators uploaded for this size; null where the app's own stands. */
+export const logoQuery = (size: LogoSize) =>
   queryOptions({
-    queryKey: logoKey,
+    queryKey: [...logoKey, size] as const,
     queryFn: async ({ signal }) => {
-      const rows = await publicRows("brand_assets?select=asset_size,asset_url&asset_type=eq.logo", signal);
-      const urls: Partial<Record<LogoSize, string>> = {};
-      for (const row of rows) {
-        const fields = fieldsOf(row);
-        const size = sizes.find((name) => name === fields.get("asset_size"));
-        const url = safeUrl(textOf(fields, "asset_url"));
-        if (size && url && url !== bundledLogo) urls[size] = url;
-      }
-      return urls;
+      const { data } = await (await publicRows())
+        .from("brand_assets")
+        .select("asset_url")
+        .eq("asset_type", "logo")
+        .eq("asset_size", size)
+        .abortSignal(signal)
+        .maybeSingle()
+        .throwOnError();
+      const url = safeUrl(textOf(fieldsOf(data), "asset_url"));
+      return url === bundledLogo ? null : url;
     },
     staleTime: 60_000,
     retry: 1,

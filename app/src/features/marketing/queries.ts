@@ -26,7 +26,12 @@ export const marketingQuery = () =>
   queryOptions({
     queryKey: marketingKey,
     queryFn: async ({ signal }) => {
-      const rows = await publicRows(`marketing_content?select=*&section=in.(${sections.join(",")})`, signal);
+      const { data: rows } = await (await publicRows())
+        .from("marketing_content")
+        .select("*")
+        .in("section", sections)
+        .abortSignal(signal)
+        .throwOnError();
       const found: ContentBySection = {};
       for (const row of rows) {
         const fields = fieldsOf(row);

@@ -5,6 +5,7 @@ import { codeOf } from "@/lib/errors";
 import { invokeFunction } from "@/lib/functions";
 import type { PlanRole } from "@/lib/plan-role";
 import { deleteRow, updateRow } from "@/lib/plan-rows";
+import { randomUuid } from "@/lib/random-uuid";
 import { inviteUrl } from "./invitation";
 import { memberKeys } from "./queries";
 import { tellTeamChanged } from "./room";
@@ -70,8 +71,7 @@ async function insertInvitation(planId: string, email: string, role: PlanRole) {
   if (known.data.length > 0) return undefined;
   const { data, error } = await basalt
     .from("plan_members")
-    // The server makes the token: `crypto.randomUUID` is missing where the page came over plain HTTP.
-    .insert({ plan_id: planId, email, role, invite_accepted: false, user_id: null })
+    .insert({ plan_id: planId, email, role, invite_accepted: false, invite_token: randomUuid(), user_id: null })
     .select("invite_token")
     .single();
   // Written in other letters, or an invitation that this person may not see.
