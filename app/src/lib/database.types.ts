@@ -753,8 +753,48 @@ export type Database = {
         }[]
       }
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean }
-      move_priority: { Args: { before_id?: string; priority_id: string }; Returns: { created_at: string; description: string | null; id: string; plan_id: string; position: number; title: string; updated_at: string }[] }
-      move_task: { Args: { before_id?: string; task_id: string }; Returns: { created_at: string; description: string | null; id: string; plan_id: string; position: number; title: string; updated_at: string }[] }
+      move_priority: {
+        Args: { before_id?: string; priority_id: string }
+        Returns: {
+          created_at: string
+          description: string | null
+          id: string
+          plan_id: string
+          position: number
+          title: string
+          updated_at: string
+        }[]
+        SetofOptions: {
+          from: "*"
+          to: "priorities"
+          isOneToOne: false
+          isSetofReturn: true
+        }
+      }
+      move_task: {
+        Args: { before_id?: string; task_id: string }
+        Returns: {
+          completed_at: string | null
+          created_at: string
+          description: string | null
+          due_date: string | null
+          id: string
+          is_completed: boolean
+          measure_success: string | null
+          plan_id: string
+          position: number
+          priority_id: string
+          responsible_party: string[]
+          title: string
+          updated_at: string
+        }[]
+        SetofOptions: {
+          from: "*"
+          to: "tasks"
+          isOneToOne: false
+          isSetofReturn: true
+        }
+      }
       note_invitation_mail: {
         Args: { attempt_id: number; mail_id: number; refusal: string }
         Returns: undefined
