@@ -210,6 +210,14 @@ impl Keys {
         self.ring.load().jwks().clone()
     }
 
+    /// The HS256 secret as a JWK with `kid` and `alg`, for functions that verify tokens themselves. Never publish it.
+    #[must_use]
+    pub fn secret_jwk(&self) -> Option<Value> {
+        let (_kid, mut jwk) = self.material.secret_as_jwk().filter(|_| self.ring.load().has_secret())?;
+        jwk.as_object_mut()?.insert("alg".to_owned(), "HS256".into());
+        Some(jwk)
+    }
+
     /// The current default API keys.
     #[must_use]
     pub fn api_keys(&self) -> Arc<ApiKeys> {

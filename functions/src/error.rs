@@ -23,8 +23,6 @@ pub(crate) enum GateError {
     AsymmetricToken,
     /// None of our keys has this algorithm.
     Algorithm(String),
-    /// The function cannot be started.
-    Boot,
     /// The function's response has an invalid HTTP status.
     ResponseStatus,
 }
@@ -49,11 +47,6 @@ impl IntoResponse for GateError {
                 "UNAUTHORIZED_UNSUPPORTED_TOKEN_ALGORITHM",
                 format!("Unsupported JWT algorithm {alg}").into(),
             ),
-            Self::Boot => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "BOOT_ERROR",
-                "Worker failed to boot (please check logs)".into(),
-            ),
             Self::ResponseStatus => (
                 StatusCode::BAD_GATEWAY,
                 "INVALID_RESPONSE_STATUS_CODE",
@@ -61,6 +54,61 @@ impl IntoResponse for GateError {
             ),
         };
         error_response(status, code, &message)
+    }
+}
+
+/// Why a TypeScript function gave no response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WorkerError {
+    /// Deno was not found, or the state folder cannot be written.
+    NoRuntime,
+    /// The worker ended or failed before it accepted requests.
+    Boot,
+    /// All workers are busy.
+    Exhausted,
+    /// The worker exceeded its memory, processor time or lifetime.
+    Limit,
+    /// The worker ended for another reason.
+    Crashed,
+    /// The request's body is too large.
+    BodyTooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+}
+
+impl IntoResponse for WorkerError {
+    fn into_response(self) -> Response {
+        // Not among the statuses of HTTP: the platform's own.
+        let resource_limit = StatusCode::from_u16(546).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+        match self {
+            Self::NoRuntime => error_response(
+                unavailable,
+                "BOOT_ERROR",
+                "Deno was not found on the server: run `npm install deno` in the project folder, or set functions.deno_path",
+            ),
+            Self::Boot => {
+                error_response(unavailable, "BOOT_ERROR", "Worker failed to boot (please check logs)")
+            }
+            Self::Exhausted => {
+                let mut response =
+                    error_response(unavailable, "WORKER_POOL_EXHAUSTED", "No worker available");
+                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+                response
+            }
+            Self::Limit => error_response(
+                resource_limit,
+                "WORKER_LIMIT",
+                "Worker failed to respond due to a resource limit (please check logs)",
+            ),
+            Self::Crashed => error_response(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "WORKER_ERROR",
+                "Function exited due to an error (please check logs)",
+            ),
+            Self::BodyTooLarge { limit } => render(Fault::BodyTooLarge { limit }),
+        }
     }
 }
 

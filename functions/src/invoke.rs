@@ -9,8 +9,8 @@ use basalt_core::service::{Fault, Original, RequestId};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, CONNECTION,
-    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
-    TRANSFER_ENCODING, UPGRADE,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{Method, StatusCode};
 use tokio::time::Instant;
@@ -46,7 +46,7 @@ pub(crate) async fn invoke(State(functions): State<Arc<Functions>>, mut request:
     if !is_known {
         return error::render(Fault::MethodNotAllowed);
     }
-    let Some(function) = functions.registry.find(request.uri().path()).cloned() else {
+    let Some(function) = functions.registry.find(request.uri().path()) else {
         return error::render(Fault::NotFound);
     };
     // Dropped before the function runs, so that a long response does not keep the registry alive.
@@ -61,12 +61,13 @@ pub(crate) async fn invoke(State(functions): State<Arc<Functions>>, mut request:
         metrics::refused(&function.name);
         return error.into_response();
     }
+    let allows_html = functions.allows_html;
     drop(functions);
     let id = prepare(&mut request);
     let started = Instant::now();
     let span = tracing::info_span!("function", function = &*function.name);
     let response = (function.run)(request).instrument(span).await;
-    let response = finish(&method, id, response);
+    let response = finish(&method, id, response, allows_html);
     metrics::called(&function.name, response.status(), started.elapsed());
     response
 }
@@ -89,10 +90,17 @@ fn prepare(request: &mut Request<Body>) -> Option<HeaderValue> {
     let id = request.extensions().get::<RequestId>().and_then(|id| HeaderValue::try_from(&id.0).ok());
     let original = request.extensions().get::<Original>().cloned();
     let headers = request.headers_mut();
+    // The headers of the connection, except for a WebSocket, which continues in the function.
+    let is_websocket =
+        headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
     let ours: Vec<HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with("x-worker-")).cloned().collect();
     for name in HOP_BY_HOP.iter().chain([&UPGRADE, &SB_REQUEST_ID, &FORWARDED_PORT]).chain(&ours) {
         headers.remove(name);
+    }
+    if is_websocket {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     }
     headers.insert(FORWARDED_PREFIX, HeaderValue::from_static("/functions/v1"));
     if let Some(id) = &id {
@@ -111,7 +119,7 @@ fn prepare(request: &mut Request<Body>) -> Option<HeaderValue> {
 }
 
 /// Completes the function's response for the caller.
-fn finish(method: &Method, id: Option<HeaderValue>, response: Response) -> Response {
+fn finish(method: &Method, id: Option<HeaderValue>, response: Response, allows_html: bool) -> Response {
     let status = response.status().as_u16();
     let mut response = if status == 101 || (200..600).contains(&status) {
         response
@@ -138,7 +146,12 @@ fn finish(method: &Method, id: Option<HeaderValue>, response: Response) -> Respo
         value.as_bytes().get(..9).is_some_and(|media| media.eq_ignore_ascii_case(b"text/html"))
     };
     if *method == Method::GET && headers.get(CONTENT_TYPE).is_some_and(is_page) {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        if allows_html {
+            let policy = HeaderValue::from_static("sandbox allow-forms allow-scripts");
+            headers.entry(CONTENT_SECURITY_POLICY).or_insert(policy);
+        } else {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        }
     }
     response
 }
@@ -146,20 +159,21 @@ fn finish(method: &Method, id: Option<HeaderValue>, response: Response) -> Respo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::WorkerError;
 
     fn finished(status: StatusCode, headers: &[(HeaderName, &'static str)]) -> Response {
         let mut response = status.into_response();
         for (name, value) in headers {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
-        finish(&Method::GET, Some(HeaderValue::from_static("r1")), response)
+        finish(&Method::GET, Some(HeaderValue::from_static("r1")), response, false)
     }
 
     #[test]
     fn function_errors_differ_from_server_errors() {
         let failed = finished(StatusCode::INTERNAL_SERVER_ERROR, &[]);
         assert_eq!(failed.headers()["sb-error-code"], "EDGE_FUNCTION_ERROR");
-        let boot = finish(&Method::GET, None, GateError::Boot.into_response());
+        let boot = finish(&Method::GET, None, WorkerError::Boot.into_response(), false);
         assert_eq!(boot.headers()["sb-error-code"], "BOOT_ERROR");
         assert!(!finished(StatusCode::NOT_FOUND, &[]).headers().contains_key("sb-error-code"));
         assert_eq!(finished(StatusCode::NOT_MODIFIED, &[]).status(), 304);
@@ -170,6 +184,11 @@ mod tests {
     fn html_becomes_text_and_relay_errors_are_kept() {
         let page = finished(StatusCode::OK, &[(CONTENT_TYPE, "Text/HTML; charset=utf-8")]);
         assert_eq!(page.headers()["content-type"], "text/plain; charset=utf-8");
+        let mut page = StatusCode::OK.into_response();
+        page.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html"));
+        let allowed = finish(&Method::GET, None, page, true);
+        assert_eq!(allowed.headers()["content-type"], "text/html");
+        assert_eq!(allowed.headers()["content-security-policy"], "sandbox allow-forms allow-scripts");
         let relay = HeaderName::from_static("x-relay-error");
         let relayed = finished(StatusCode::OK, &[(relay, "true"), (CONNECTION, "close")]);
         assert_eq!(relayed.headers()["x-relay-error"], "true");

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use crate::deno::Usage;
+
 /// A function was called.
 pub(crate) fn called(function: &str, status: StatusCode, took: Duration) {
     let class = match status.as_u16() / 100 {
@@ -21,4 +23,43 @@ pub(crate) fn called(function: &str, status: StatusCode, took: Duration) {
 /// A call was rejected because of its token.
 pub(crate) fn refused(function: &str) {
     metrics::counter!("basalt_functions_refused_total", "function" => function.to_owned()).increment(1);
+}
+
+/// A worker started in this time.
+pub(crate) fn cold_start(function: &str, took: Duration) {
+    metrics::histogram!("basalt_functions_cold_start_seconds", "function" => function.to_owned())
+        .record(took.as_secs_f64());
+}
+
+/// A request waited this long for a worker.
+pub(crate) fn queue_wait(function: &str, took: Duration) {
+    metrics::histogram!("basalt_functions_queue_seconds", "function" => function.to_owned())
+        .record(took.as_secs_f64());
+}
+
+/// The number of a function's workers changed.
+pub(crate) fn workers(function: &str, difference: f64) {
+    metrics::gauge!("basalt_functions_workers", "function" => function.to_owned()).increment(difference);
+}
+
+/// A worker ended; `cause` is `retired`, `crash`, `memory`, `cpu` or `wall_clock`.
+pub(crate) fn worker_ended(function: &str, cause: &'static str) {
+    metrics::counter!("basalt_functions_worker_ends_total", "function" => function.to_owned(), "cause" => cause)
+        .increment(1);
+}
+
+/// What a worker uses now, and what was recorded before.
+#[expect(clippy::cast_precision_loss, reason = "memory of a process is exact in an f64")]
+pub(crate) fn worker_usage(function: &str, now: Usage, before: Usage) {
+    let memory = metrics::gauge!("basalt_functions_worker_memory_bytes", "function" => function.to_owned());
+    memory.increment(now.resident_bytes as f64 - before.resident_bytes as f64);
+    let cpu = now.cpu.saturating_sub(before.cpu).as_millis();
+    metrics::counter!("basalt_functions_worker_cpu_milliseconds_total", "function" => function.to_owned())
+        .increment(u64::try_from(cpu).unwrap_or(0));
+}
+
+/// Messages of a function were dropped.
+pub(crate) fn dropped_messages(function: &str, count: u64) {
+    metrics::counter!("basalt_functions_dropped_messages_total", "function" => function.to_owned())
+        .increment(count);
 }

@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
@@ -228,13 +229,20 @@ pub struct Secrets {
     store: SecretStore,
     configured: HashMap<String, SecretString>,
     stored: ArcSwap<HashMap<String, SecretString>>,
+    /// Marked as changed when the stored secrets differ from before.
+    changes: watch::Sender<()>,
 }
 
 impl Secrets {
     /// Creates the set with the configuration's secrets; [`Secrets::refresh`] adds the database's.
     #[must_use]
     pub fn new(store: SecretStore, configured: &[(String, SecretString)]) -> Self {
-        Self { store, configured: configured.iter().cloned().collect(), stored: ArcSwap::default() }
+        Self {
+            store,
+            configured: configured.iter().cloned().collect(),
+            stored: ArcSwap::default(),
+            changes: watch::Sender::new(()),
+        }
     }
 
     /// The value that functions receive.
@@ -248,6 +256,19 @@ impl Secrets {
     pub fn all(&self, name: &str) -> Vec<SecretString> {
         let stored = self.stored.load();
         [stored.get(name), self.configured.get(name)].into_iter().flatten().cloned().collect()
+    }
+
+    /// All secrets by name. Those in the database win.
+    #[must_use]
+    pub fn every(&self) -> HashMap<String, SecretString> {
+        let mut secrets = self.configured.clone();
+        secrets.extend(self.stored.load().iter().map(|(name, secret)| (name.clone(), secret.clone())));
+        secrets
+    }
+
+    /// Notified when a secret in the database was set, changed or removed.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
     }
 
     /// Stores a secret. This server uses it when the call returns.
@@ -264,7 +285,18 @@ impl Secrets {
     /// # Errors
     /// The database failed; the current secrets stay in use.
     pub async fn refresh(&self) -> Result<(), SessionError> {
-        self.stored.store(Arc::new(self.store.read().await?));
+        let stored = self.store.read().await?;
+        let is_same = {
+            let before = self.stored.load();
+            let same = |(name, secret): (&String, &SecretString)| {
+                before.get(name).is_some_and(|before| before.expose_secret() == secret.expose_secret())
+            };
+            before.len() == stored.len() && stored.iter().all(same)
+        };
+        if !is_same {
+            self.stored.store(Arc::new(stored));
+            self.changes.send_replace(());
+        }
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Parses the command line and runs the command.
 
+mod built_in_command;
 mod command_database;
 mod db;
 mod functions;
@@ -108,6 +109,11 @@ enum Command {
     Mail {
         #[command(subcommand)]
         command: mail::MailCommand,
+    },
+    /// Creates, lists and calls TypeScript functions, and shows their messages.
+    Functions {
+        #[command(subcommand)]
+        command: functions::FunctionsCommand,
     },
     /// Manages secrets of functions, stored encrypted in the database and used by running servers at once. `reset` replaces lost server secrets.
     Secrets {
@@ -228,7 +234,15 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 /// On a signal, also stops the PostgreSQL that a command may have started. `serve` handles signals itself.
 async fn execute_until_signal(invocation: Invocation) -> anyhow::Result<ExitCode> {
-    if !matches!(invocation, Invocation::Platform(Cli { command: Command::Serve { .. }, .. })) {
+    let serves = matches!(
+        invocation,
+        Invocation::Platform(Cli {
+            command: Command::Serve { .. }
+                | Command::Functions { command: functions::FunctionsCommand::Serve },
+            ..
+        })
+    );
+    if !serves {
         // In a task of its own, because the command may block while reading from the terminal.
         tokio::spawn(end_on_signal(EndSignals::new()?));
     }
@@ -236,7 +250,7 @@ async fn execute_until_signal(invocation: Invocation) -> anyhow::Result<ExitCode
         Invocation::Platform(cli) => Box::pin(execute(cli)).await,
         Invocation::BuiltIn { settings, arguments } => {
             let config = load(&settings.into())?;
-            Box::pin(functions::run(&config, &arguments)).await?;
+            Box::pin(built_in_command::run(&config, &arguments)).await?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -260,15 +274,15 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             command_line.only = only;
             command_line.is_strict = strict;
             command_line.postgrest_file = file;
+            run_server(&command_line).await
+        }
+        Command::Functions { command: functions::FunctionsCommand::Serve } => {
+            command_line.only = Some(Only::Functions);
+            run_server(&command_line).await
+        }
+        Command::Functions { command } => {
             let config = load(&command_line)?;
-            let console = Console::new(config.server.log_format == LogFormat::Json);
-            let shutdown = Shutdown::default();
-            let signals = shutdown.follow_signals()?;
-            tokio::select! {
-                served = Box::pin(serve::serve(config, &command_line, &console, shutdown)) => served?,
-                never = signals => match never {},
-            }
-            Ok(ExitCode::SUCCESS)
+            Box::pin(functions::run(&config, command)).await
         }
         Command::Migrate { seed, adopt, strict } => {
             command_line.is_strict = strict;
@@ -356,6 +370,18 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
+}
+
+async fn run_server(command_line: &CommandLine) -> anyhow::Result<ExitCode> {
+    let config = load(command_line)?;
+    let console = Console::new(config.server.log_format == LogFormat::Json);
+    let shutdown = Shutdown::default();
+    let signals = shutdown.follow_signals()?;
+    tokio::select! {
+        served = Box::pin(serve::serve(config, command_line, &console, shutdown)) => served?,
+        never = signals => match never {},
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Brings the database up to date: that of the running server, else the configured or the embedded one.

@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Mode, Only};
 use crate::database_setup;
+use crate::function_facts;
 use crate::secrets::Secrets;
 
 /// The label at the start of a line; colour alone would not be accessible.
@@ -97,7 +98,7 @@ async fn examine(config: &Config, clock: &Clock) -> Report {
     machine::ports(config, &mut report).await;
     machine::proxy(config, &mut report);
     machine::app(config, &mut report);
-    functions(config, &mut report);
+    functions(config, &mut report).await;
     mail(config, &mut report).await;
     objects(config, &mut report).await;
     if let Some(built_in) = config.built_in_functions() {
@@ -131,11 +132,23 @@ fn configuration(config: &Config, report: &mut Report) {
     }
 }
 
-fn functions(config: &Config, report: &mut Report) {
-    if matches!(config.only, None | Some(Only::Functions)) {
-        for sentence in basalt_functions::functions_that_cannot_run(&config.functions) {
-            report.warn("functions", sentence);
+/// Loads the modules of every TypeScript function; in production from the cache only, as the server does.
+async fn functions(config: &Config, report: &mut Report) {
+    const SUBJECT: &str = "functions";
+    if !matches!(config.only, None | Some(Only::Functions)) {
+        return;
+    }
+    let facts = function_facts::facts(config, None);
+    let inspected = basalt_functions::inspect(&config.functions, &facts, true).await;
+    let enabled: Vec<_> = inspected.iter().filter(|function| function.is_enabled).collect();
+    for function in &enabled {
+        if let Some(problem) = &function.problem {
+            report.warn(SUBJECT, format!("{} cannot run: {problem}", function.entry.display()));
         }
+    }
+    let able = enabled.iter().filter(|function| function.problem.is_none()).count();
+    if able > 0 {
+        report.ok(SUBJECT, format!("{able} of {} TypeScript functions can run", enabled.len()));
     }
 }
 

@@ -9,6 +9,7 @@ mod demo_accounts;
 pub mod doctor;
 #[cfg(test)]
 mod error_table;
+mod function_facts;
 pub mod key_keeper;
 pub mod logging;
 pub mod mail;

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test by panicking")]
 
 mod callers;
+mod examples;
 mod mail;
 mod payments;
 mod routing;
@@ -10,6 +11,8 @@ mod stripe_stub;
 mod stripe_sync;
 mod stripe_webhook;
 mod subscription_life;
+mod typescript;
+mod worker_faults;
 
 use basalt_testkit::{Basalt, Builder, Request, Response, User};
 use serde_json::{Value, json};

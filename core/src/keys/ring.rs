@@ -330,6 +330,11 @@ impl Ring {
         &self.jwks
     }
 
+    /// Whether the shared secret verifies tokens: it may not exist, or be revoked.
+    pub(super) const fn has_secret(&self) -> bool {
+        self.secret.is_some()
+    }
+
     pub(super) fn defaults(&self) -> Arc<ApiKeys> {
         Arc::clone(&self.defaults)
     }

@@ -641,7 +641,12 @@ pub(super) const S3: &[Row] = &[
 
 pub(super) const FUNCTIONS: &[Row] = &[
     row("BAD_REQUEST", "400", "The request is invalid.", "See `message`."),
-    row("BOOT_ERROR", "503", "The function cannot be started.", "Look into the log."),
+    row(
+        "BOOT_ERROR",
+        "503",
+        "The function cannot be started.",
+        "The log has the reason: an error in its code or imports, or Deno is missing (see `basalt doctor`).",
+    ),
     row("IDLE_TIMEOUT", "504", "The function did not respond in time.", "Make the function faster."),
     row(
         "INVALID_RESPONSE_STATUS_CODE",
@@ -689,7 +694,19 @@ pub(super) const FUNCTIONS: &[Row] = &[
         "The server has no key of the token's algorithm.",
         "Sign in again.",
     ),
-    row("WORKER_ERROR", "500", "The function failed.", "Look into the log."),
+    row("WORKER_ERROR", "500", "The function ended by an error.", "The log has the error."),
+    row(
+        "WORKER_LIMIT",
+        "546",
+        "The function exceeded its memory, processor time or lifetime.",
+        "The log has the limit. See `functions.memory_mb`, `functions.cpu_limit` and `functions.wall_clock`.",
+    ),
+    row(
+        "WORKER_POOL_EXHAUSTED",
+        "503",
+        "All workers are busy.",
+        "Try again after the seconds in `Retry-After`. See `functions.max_workers`.",
+    ),
 ];
 
 pub(super) const REALTIME: &[Row] = &[

@@ -106,6 +106,13 @@ pub(super) static METRICS: &[Metric] = &[
     Metric::new("basalt_functions_requests_total", Counter, &[("function", "as registered"), ("status", "2xx, 3xx, 4xx, 5xx")], "requests", Happened, "Calls of each function.", "5xx: the log has an entry with the function's name for each."),
     Metric::new("basalt_functions_duration_seconds", Histogram, &[("function", "as registered")], "seconds", Happened, "Time from the call of a function to its response headers.", "Functions that call another server include its response time."),
     Metric::new("basalt_functions_refused_total", Counter, &[("function", "as registered")], "requests", Happened, "Calls rejected with 401, for functions that check tokens.", "Clients call without a key, or with an expired token."),
+    Metric::new("basalt_functions_cold_start_seconds", Histogram, &[("function", "as registered")], "seconds", Happened, "Time from the start of a worker process until it accepts requests.", "Rises: the machine is short of CPU, or functions import more."),
+    Metric::new("basalt_functions_queue_seconds", Histogram, &[("function", "as registered")], "seconds", Happened, "Time a request waited for a worker, including its start.", "Rises without cold starts: workers are busy; raise `functions.workers_per_function` or `functions.max_workers`."),
+    Metric::new("basalt_functions_workers", Gauge, &[("function", "as registered")], "processes", Happened, "Worker processes of each function.", "The sum is at most `functions.max_workers`."),
+    Metric::new("basalt_functions_worker_ends_total", Counter, &[("function", "as registered"), ("cause", "retired, crash, memory, cpu, wall_clock")], "processes", Happened, "Ended worker processes.", "Other causes than `retired`: the log has an entry for each."),
+    Metric::new("basalt_functions_worker_memory_bytes", Gauge, &[("function", "as registered")], "bytes", Happened, "Resident memory of the workers of each function.", "Compare with `functions.memory_mb` for each worker."),
+    Metric::new("basalt_functions_worker_cpu_milliseconds_total", Counter, &[("function", "as registered")], "milliseconds", Happened, "Processor time used by workers.", ""),
+    Metric::new("basalt_functions_dropped_messages_total", Counter, &[("function", "as registered")], "messages", Happened, "Messages of functions that were not logged, because a worker may log 100 in 10 s.", "Log less."),
 
     Metric::new("basalt_mail_queued_total", Counter, KIND, "mails", Happened, "Mails queued for sending, or stored in the development mailbox.", ""),
     Metric::new("basalt_mail_sent_total", Counter, KIND, "mails", Happened, "Mails accepted by the mail server.", ""),

@@ -27,6 +27,7 @@ use crate::banner::Console;
 use crate::built_in::signing_secrets;
 use crate::config::{Config, Only};
 use crate::database_setup::{self, Databases, STORAGE_ADMIN, Seed};
+use crate::function_facts;
 use crate::key_keeper::KeyKeeper;
 use crate::mail;
 use crate::secrets::Secrets;
@@ -364,7 +365,7 @@ fn start_functions(context: &Context<'_>, mail_worker: Option<Arc<Worker<MailSen
             sessions: pools.rest.clone(),
             service_role: pools.functions.clone(),
             system: pools.system.clone(),
-            secrets: function_secrets,
+            secrets: Arc::clone(&function_secrets),
             keys: Arc::clone(keys),
             clock: Clock::system(),
             outbox: (*outbox).clone(),
@@ -380,7 +381,18 @@ fn start_functions(context: &Context<'_>, mail_worker: Option<Arc<Worker<MailSen
     });
     let built_in = built_in.unwrap_or_default();
     let has_built_in = !built_in.is_empty();
-    let service = basalt_functions::service(&config.functions, built_in, Arc::clone(keys), Clock::system());
+    let service = basalt_functions::service(
+        &config.functions,
+        built_in,
+        basalt_functions::Dependencies {
+            keys: Arc::clone(keys),
+            clock: Clock::system(),
+            secrets: function_secrets,
+            facts: function_facts::facts(config, Some(secrets)),
+            tracker: background.tracker.clone(),
+            shutdown: background.shutdown.clone(),
+        },
+    );
     let mount = mount(config, service, Gate::RewriteAndKeep);
     let reach = has_built_in.then(|| pool_reach("database connection of functions", &pools.functions));
     Started { mount, reach: reach.into_iter().collect() }
