@@ -1,8 +1,9 @@
-//! `functions`: the app's built-in functions, without and with a call to Stripe, and a burst of webhooks. This program acts as
-//! Stripe and responds immediately.
+//! `functions`: the app's built-in functions, without and with a call to Stripe, and a burst of webhooks, for which this program acts as
+//! Stripe and responds immediately; then TypeScript functions beside Deno alone.
 
 mod burst;
 mod stripe;
+mod typescript;
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -26,7 +27,7 @@ const USERS: u64 = 2_000;
 /// Calls of a user for a measurement; three rounds and a warm-up stay below the limit.
 const CALLS: usize = 2;
 
-/// Two built-in functions, and a thousand webhooks at once.
+/// Two built-in functions, a thousand webhooks at once, and TypeScript functions.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Connections of the calls, one measurement each.
@@ -139,10 +140,11 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         megabytes(idle),
         megabytes(busy)
     ));
+    let typescript = typescript::measure(program, work).await?;
     let figures = json!({
         "circumstances": circumstances, "rounds": options.under_test.rounds, "postgresql": version,
         "resident_mb": { "idle": rounded(megabytes(idle)), "after": rounded(megabytes(busy)) },
-        "functions": rows, "burst": burst,
+        "functions": rows, "burst": burst, "typescript": typescript,
     });
     report::write(&options.json, &figures)
 }

@@ -122,6 +122,16 @@ struct Process {
     ended: f64,
 }
 
+/// The descendants of a process with this word in their command line.
+pub(crate) fn children(pid: u32, word: &str) -> Vec<u32> {
+    let mut found = descendants(&processes(), pid);
+    found.retain(|pid| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&command).contains(word)
+    });
+    found
+}
+
 fn processes() -> HashMap<u32, Process> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return HashMap::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
