@@ -102,7 +102,7 @@ describe("docs/FROM-SUPABASE.md", () => {
   afterAll(async () => {
     await server.stop();
     rmSync(folder, { recursive: true, force: true });
-  });
+  }, 60_000);
 
   test("the data of a Supabase stack moves", async () => {
     const service = createClient(server.url, server.serviceKey, { auth: { persistSession: false } });

@@ -35,7 +35,7 @@ describe("Supabase's CLI", { timeout: 240_000 }, () => {
   afterAll(async () => {
     await server.stop();
     rmSync(folder, { recursive: true, force: true });
-  });
+  }, 60_000);
 
   function run(...args: string[]): Promise<{ code: number; output: string }> {
     const env = {
@@ -83,9 +83,9 @@ describe("Supabase's CLI", { timeout: 240_000 }, () => {
 
   test("migration repair is honoured", async () => {
     const isApplied = /`20240101000000`\s*\|\s*`20240101000000`/;
-    await succeeds(remote("migration", "repair", "20240101000000", "--status", "reverted"));
+    await succeeds(remote("migration", "repair", "20240101000000", "--status", "reverted", "--yes"));
     expect(await succeeds(remote("migration", "list"))).not.toMatch(isApplied);
-    await succeeds(remote("migration", "repair", "20240101000000", "--status", "applied"));
+    await succeeds(remote("migration", "repair", "20240101000000", "--status", "applied", "--yes"));
     expect(await succeeds(remote("migration", "list"))).toMatch(isApplied);
   });
 

@@ -82,7 +82,7 @@ describe("an unmodified Supabase project", () => {
   afterAll(async () => {
     await server.stop();
     rmSync(folder, { recursive: true, force: true });
-  });
+  }, 60_000);
 
   const client = (key: string): SupabaseClient =>
     createClient(server.url, key, { auth: { persistSession: false, autoRefreshToken: false } });
