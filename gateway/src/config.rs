@@ -114,6 +114,8 @@ pub struct Config {
     pub realtime: basalt_realtime::RealtimeConfig,
     /// `[functions]`.
     pub functions: basalt_functions::FunctionsConfig,
+    /// `[extensions]`.
+    pub extensions: basalt_extensions::ExtensionsConfig,
     /// `[mail]`.
     pub mail: Mail,
     /// The functions compiled into this program, with their own settings.

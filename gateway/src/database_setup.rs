@@ -16,7 +16,7 @@ use crate::built_in::built_in;
 use crate::config::Config;
 use crate::demo_accounts;
 use crate::secrets::{Secrets, SecretsError};
-use basalt_postgres::{Embedded, EmbeddedConfig, EmbeddedError, SUPERUSER};
+use basalt_postgres::{Embedded, EmbeddedConfig, EmbeddedError, Remote, SUPERUSER};
 
 /// The logins that the server uses, and its embedded PostgreSQL if it has one.
 pub struct Databases {
@@ -280,6 +280,13 @@ pub fn embedded_config(config: &Config, secrets: &Secrets) -> EmbeddedConfig {
     embedded.project_dir.clone_from(&config.project.dir);
     embedded.bin_dir.clone_from(&config.database.bin_dir);
     embedded.port = config.database.port;
+    embedded.vault_key = Some(secrets.vault_key());
+    let database = &config.database;
+    if let (Some(address), Some(certificate), Some(key)) =
+        (database.listen, &database.tls_certificate, &database.tls_key)
+    {
+        embedded.remote = Some(Remote { address, certificate: certificate.clone(), key: key.clone() });
+    }
     embedded
 }
 
@@ -393,6 +400,11 @@ async fn apply_system_migrations(
         .map_err(|error| into_setup_error(error, databases))?;
     for limit in &report.limits {
         tracing::warn!("{}: {}. To fix this, run as a superuser: {}", limit.what, limit.cost, limit.remedy);
+    }
+    for table in &report.returned {
+        tracing::warn!(
+            "the table {table} of a service belonged to another role; its owner has been restored"
+        );
     }
     for table in &report.protected {
         tracing::warn!(

@@ -241,6 +241,12 @@ impl Secrets {
         self.derived(&format!("basalt login role: {role}")).into()
     }
 
+    /// The key of the extension `supabase_vault`, which the embedded PostgreSQL keeps outside its database.
+    #[must_use]
+    pub fn vault_key(&self) -> SecretString {
+        self.derived("basalt vault key").into()
+    }
+
     /// The S3 protocol settings. Without a configured key pair, a development server derives a stable one from the master
     /// key; a production server has none, because an unrequested pair would be an additional attack surface.
     #[must_use]

@@ -171,7 +171,7 @@ impl Handler for Sender {
             self.outbox.open(&job.kind, to, sealed).map_err(|error| Failure::permanent(error.to_string()))?;
         let created_at = job.row.try_get("created_at").map_err(unreadable)?;
         let id = self.send(Outgoing { id: &job.key, kind: &job.kind, to, created_at, content }).await?;
-        Ok(Done { outcome: Some(id) })
+        Ok(Done { outcome: Some(id), ..Done::default() })
     }
 
     async fn close(&self) {

@@ -100,6 +100,18 @@ begin
         select from pg_catalog.pg_roles where rolname = 'postgres' and (rolsuper or rolname = current_user)
       )
     union all
+    -- What Supabase's `postgres` may do although it is no superuser: watch and end sessions.
+    select format('grant %I to postgres with admin option', granted)
+    from (values ('pg_monitor'), ('pg_signal_backend')) as predefined (granted)
+    where (is_super or server < 160000)
+      and not exists (
+        select from pg_catalog.pg_auth_members m
+        where m.roleid = granted::regrole and m.member = 'postgres'::regrole and m.admin_option
+      )
+      and not exists (
+        select from pg_catalog.pg_roles where rolname = 'postgres' and (rolsuper or rolname = current_user)
+      )
+    union all
     -- Without BYPASSRLS the project's SQL would see no row of auth.users, and so would its security definer functions.
     -- A member of the tables' owner does.
     select 'grant supabase_auth_admin to postgres'
@@ -135,9 +147,9 @@ begin
   end loop;
 end $$;
 
--- The settings that /rest/v1 reads from its login (rest.md 4.5): the project's owner stores them with `alter role
--- authenticator set pgrst.…`. No library defines them, and such a setting is stored by superusers only, or by who was
--- granted that very name.
+-- Settings that only a superuser may set, unless they are granted by name. Those that /rest/v1 reads from its login
+-- (rest.md 4.5), which the project's owner stores with `alter role authenticator set pgrst.…`; and those that Supabase's
+-- `postgres` may set.
 do $$
 declare
   name text;
@@ -157,6 +169,14 @@ begin
   ] loop
     if not exists (select from pg_catalog.pg_parameter_acl where parname = 'pgrst.' || name) then
       execute format('grant set on parameter pgrst.%I to postgres', name);
+    end if;
+  end loop;
+  -- Settings of PostgreSQL that Supabase's `postgres` may set.
+  foreach name in array array[
+    'session_replication_role', 'log_min_messages', 'log_min_duration_statement', 'track_io_timing', 'track_functions'
+  ] loop
+    if not exists (select from pg_catalog.pg_parameter_acl where parname = name) then
+      execute format('grant set on parameter %I to postgres', name);
     end if;
   end loop;
 end $$;

@@ -54,6 +54,8 @@ pub struct Job {
 pub struct Done {
     /// Value for the column [`Table::outcome`].
     pub outcome: Option<String>,
+    /// When a periodic job is due again; required by [`Completion::Repeat`].
+    pub due_at: Option<jiff::Timestamp>,
 }
 
 /// Result of a failed attempt.

@@ -26,7 +26,7 @@ use crate::migration_runner::{self, MigrationSource};
 use crate::pg_error::{DriverError, PgError};
 use basalt_core::convert::saturating;
 pub use error::MigrationError;
-pub use row_security::unprotected_tables;
+pub use row_security::{displaced_tables, unprotected_tables};
 use state::State;
 use steps::CLUSTER;
 pub use steps::{Layout, MIGRATIONS, SystemMigration, sha256_hex};
@@ -48,6 +48,8 @@ pub struct Report {
     pub applied: Vec<String>,
     /// Service tables on which row-level security was off and has been enabled again.
     pub protected: Vec<String>,
+    /// Service tables that belonged to another role and were given back to their schema's owner.
+    pub returned: Vec<String>,
     /// Login roles whose password was changed.
     pub passwords_set: Vec<&'static str>,
     /// Whether the connection's role is a superuser.
@@ -93,7 +95,9 @@ pub async fn apply(
     let state = migration_runner::run(client, &mut source).await?.state;
     // A project that belongs to another server keeps that server's setup.
     if settings.layout != Layout::Untouched {
-        report.protected = row_security::restore(client).await?;
+        let restored = row_security::restore(client).await?;
+        report.protected = restored.unprotected;
+        report.returned = restored.displaced;
     }
     let passwords = logins::set_passwords(client, &settings.passwords, state.is_superuser()).await?;
     report.passwords_set = passwords.set;

@@ -18,7 +18,7 @@ use crate::binaries::Binaries;
 use crate::data_dirs::sync_folder;
 use crate::error::EmbeddedError;
 use crate::owner::beside;
-use crate::{SUPERUSER, leftover, settings};
+use crate::{SUPERUSER, extensions, leftover, settings};
 
 /// A cluster, with the programs and the account that work on it.
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +153,8 @@ impl Cluster<'_> {
     /// Writes `basalt.conf` if its content has changed.
     fn write_settings(&self, data_dir: &Path) -> Result<(), EmbeddedError> {
         let path = data_dir.join(settings::FILE_NAME);
-        if fs::read_to_string(&path).is_ok_and(|text| text == settings::FILE) {
+        let content = settings::file(extensions::has_library(self.binaries, "pg_stat_statements"));
+        if fs::read_to_string(&path).is_ok_and(|text| text == content) {
             return Ok(());
         }
         let fresh = beside(&path, ".new");
@@ -164,7 +165,7 @@ impl Cluster<'_> {
                 Err(EmbeddedError::io("remove", &fresh, error))
             }
         })?;
-        write_private(&fresh, settings::FILE.as_bytes())?;
+        write_private(&fresh, content.as_bytes())?;
         self.account.give(&fresh)?;
         fs::rename(&fresh, &path).map_err(|source| EmbeddedError::io("write", &path, source))
     }

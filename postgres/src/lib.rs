@@ -5,11 +5,13 @@ mod binaries;
 mod cluster;
 mod data_dirs;
 mod error;
+mod extensions;
 mod leftover;
 mod log;
 mod memory_limit;
 mod owner;
 mod postmaster;
+mod remote;
 mod settings;
 mod supervisor;
 
@@ -31,6 +33,7 @@ pub use memory_limit::MemoryLimit;
 use owner::OwnerLock;
 pub use postmaster::interrupt_all;
 use postmaster::{Launch, Postmaster};
+pub use remote::Remote;
 use supervisor::PidSlot;
 pub use supervisor::State;
 
@@ -63,6 +66,10 @@ pub struct EmbeddedConfig {
     pub durable: bool,
     /// Location of data and programs if PostgreSQL's user cannot reach the configured one: `/var/lib/basalt`.
     pub fallback_dir: PathBuf,
+    /// The key of the extension `supabase_vault`, which is kept outside the database; `None` leaves vault without one.
+    pub vault_key: Option<SecretString>,
+    /// Access from other machines.
+    pub remote: Option<Remote>,
 }
 
 impl EmbeddedConfig {
@@ -80,6 +87,8 @@ impl EmbeddedConfig {
             settings: Vec::new(),
             durable: true,
             fallback_dir: PathBuf::from(FALLBACK_DIR),
+            vault_key: None,
+            remote: None,
         }
     }
 }
@@ -336,6 +345,15 @@ async fn prepare(
     let owner = OwnerLock::acquire(&dirs.data_dir)?;
     let binaries =
         data_dirs::reachable_binaries(found, &account, &config.fallback_dir, progress, &mut notices).await?;
+    extensions::unpack(&dirs, &binaries, &search.roots)?;
+    if let Some(key) = &config.vault_key {
+        extensions::write_vault_key(&dirs.run_dir, key, &account)?;
+    }
+    let mut extra = config.settings;
+    if let Some(remote) = &config.remote {
+        remote.write_files(&dirs, &account)?;
+        extra.extend(remote.settings(&dirs));
+    }
     let launch = Launch {
         binaries,
         account,
@@ -344,7 +362,7 @@ async fn prepare(
         tcp: true,
         password: config.password,
         durable: config.durable,
-        extra: config.settings,
+        extra,
     };
     match launch.cluster().ensure(&launch.password, progress).await {
         Ok(is_new) => Ok(Prepared { launch, owner, notices, is_new }),

@@ -20,8 +20,8 @@ pub(super) const SOCKET_PATH_BYTES: usize = 107;
 /// The name of our file in the data folder.
 pub(super) const FILE_NAME: &str = "basalt.conf";
 
-/// The content of `basalt.conf`.
-pub(super) const FILE: &str = "\
+/// The part of `basalt.conf` that every PostgreSQL gets.
+const FILE: &str = "\
 # Written by Basalt at each start. Change a setting with `alter system`, or below the include in postgresql.conf.
 timezone = 'UTC'
 log_timezone = 'UTC'
@@ -35,6 +35,12 @@ jit = off
 # A backend's memory limit does not apply to its parallel workers.
 max_parallel_workers_per_gather = 0
 ";
+
+/// The content of `basalt.conf`. `has_stat_statements`: whether this PostgreSQL ships the library.
+pub(super) fn file(has_stat_statements: bool) -> String {
+    let preload = if has_stat_statements { "shared_preload_libraries = 'pg_stat_statements'\n" } else { "" };
+    format!("{FILE}{preload}")
+}
 
 /// The inputs of the command line.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +82,8 @@ pub(super) fn command_line(inputs: &Inputs<'_>) -> Vec<String> {
     ];
     if inputs.major >= 18 && !inputs.extensions_dir.to_string_lossy().contains(':') {
         let dir = inputs.extensions_dir.display();
-        settings.push(("extension_control_path", format!("$system:{dir}")));
+        // Ours first: some of them replace control files of the system (`extensions`).
+        settings.push(("extension_control_path", format!("{dir}:$system")));
         settings.push(("dynamic_library_path", format!("$libdir:{dir}/lib")));
     }
     let ours = settings.into_iter().map(|(name, value)| format!("{name}={value}"));
@@ -142,7 +149,7 @@ mod tests {
             command_line(&inputs).join("\n")
         };
         assert!(!line(17).contains("extension_control_path"));
-        assert!(line(18).contains("extension_control_path=$system:/x y/run"));
+        assert!(line(18).contains("extension_control_path=/x y/run:$system"));
         assert!(line(17).contains("unix_socket_directories=\"/x y/run\""));
         assert!(line(17).contains("fsync=on") && line(17).contains("wal_level=logical"));
     }

@@ -209,7 +209,7 @@ where
 }
 
 fn done(outcome: &str) -> Answer {
-    Ok(Done { outcome: Some(outcome.to_owned()) })
+    Ok(Done { outcome: Some(outcome.to_owned()), ..Done::default() })
 }
 
 #[tokio::test]
@@ -456,7 +456,7 @@ async fn run_now_returns_the_outcome() {
     sleep(Duration::from_millis(200)).await;
     fixture.event("evt_1").await;
     let outcome = running.worker.run_now("evt_1").await.unwrap();
-    assert_eq!(outcome, Some(Outcome::Done(Done { outcome: Some("applied".to_owned()) })));
+    assert_eq!(outcome, Some(Outcome::Done(Done { outcome: Some("applied".to_owned()), ..Done::default() })));
     fixture.until_event("evt_1", "status = 'processed'").await;
     assert_eq!(running.worker.run_now("evt_1").await.unwrap(), None);
     fixture.event("evt_fails").await;
@@ -494,7 +494,7 @@ async fn run_now_waits_for_a_slot_up_to_its_deadline() {
     let next =
         tokio::spawn(async move { worker.run_in_turn("evt_next", Duration::from_secs(5)).await.unwrap() });
     ends.notify_one();
-    let applied = Outcome::Done(Done { outcome: Some("applied".to_owned()) });
+    let applied = Outcome::Done(Done { outcome: Some("applied".to_owned()), ..Done::default() });
     assert_eq!(first.await.unwrap(), Some(applied));
     drop(next.await.unwrap());
     fixture.until_event("evt_next", "status = 'processed' and attempts = 1").await;

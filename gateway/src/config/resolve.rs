@@ -8,6 +8,7 @@ use basalt_core::convert::saturating;
 use basalt_core::keys::{ApiKeyKind, decode_secret, read_jwks, signs};
 use basalt_core::settings::kinds::LongSecret;
 use basalt_core::settings::{Fault, Reader, Source};
+use basalt_extensions::ExtensionsConfig;
 use basalt_functions::secrets::check_signing;
 use basalt_functions::{FunctionSettings, FunctionsConfig};
 use basalt_mail::smtp;
@@ -132,6 +133,7 @@ pub(super) fn read(r: &mut Reader, only: Option<Only>, is_postgrest: bool) -> Co
         storage: StorageConfig::read(r),
         realtime: RealtimeConfig::read(r),
         functions: FunctionsConfig::read(r),
+        extensions: ExtensionsConfig::read(r),
         built_in: built_in().map(|built_in| built_in.configure(r)),
         project,
         server,
@@ -276,7 +278,13 @@ fn check(r: &mut Reader, config: &Config) {
     let same_host = server.unix_socket.is_none() && server.admin_host == server.host;
     let bytes = |count: usize| saturating::<u64>(count);
     let needs_database = !r.is_written("database.url");
+    let has_certificate = database.tls_certificate.is_some() && database.tls_key.is_some();
     for (is_wrong, key, sentence) in [
+        (
+            database.listen.is_some() && !has_certificate,
+            "database.listen",
+            "requires database.tls_certificate and database.tls_key: other machines connect with TLS only",
+        ),
         (
             server.admin_port == Some(server.port) && same_host,
             "server.admin_port",

@@ -7,6 +7,7 @@ use basalt_core::settings;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
 use basalt_core::settings::kinds::{Seconds, Time, Whole};
 use basalt_core::settings::{BaseUrl, InvalidValue, Kind, Setting, Value};
+use basalt_extensions::ExtensionsConfig;
 use basalt_functions::FunctionsConfig;
 use basalt_mail::smtp::SmtpUrl;
 use basalt_project::supabase::SupabaseSettings;
@@ -31,6 +32,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("storage", "`/storage/v1`."),
     ("realtime", "`/realtime/v1`. Its limits are named as in a tenant of Supabase's Realtime."),
     ("functions", "`/functions/v1`."),
+    ("extensions", "The workers of the extensions `pg_cron` and `pg_net`."),
     ("mail", "How mail is sent. Without a mail server, a development server keeps mail in its mailbox."),
 ];
 
@@ -59,6 +61,7 @@ pub fn settings() -> impl Iterator<Item = &'static Setting> {
         .chain(&S3ProtocolConfig::SETTINGS)
         .chain(&RealtimeConfig::SETTINGS)
         .chain(&FunctionsConfig::SETTINGS)
+        .chain(&ExtensionsConfig::SETTINGS)
         .chain(&Mail::SETTINGS)
         .chain(built_in().map_or(&[][..], |built_in| built_in.settings()))
         .chain(&Project::SETTINGS)

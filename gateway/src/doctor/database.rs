@@ -377,6 +377,15 @@ async fn row_security(client: &Client, report: &mut Report) -> Result<(), tokio_
             format!("disabled on {tables}, so every granted row is readable: restart the server or run `basalt migrate` to enable it"),
         );
     }
+    let displaced = basalt_pg::system_migrations::displaced_tables(client).await?;
+    if !displaced.is_empty() {
+        let tables: Vec<String> = displaced.into_iter().map(|(table, _)| table).collect();
+        let tables = tables.join(", ");
+        report.fail(
+            "table owners",
+            format!("{tables} belong to another role than their service, which can switch off their policies: restart the server or run `basalt migrate` to restore the owner"),
+        );
+    }
     Ok(())
 }
 

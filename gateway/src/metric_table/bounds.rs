@@ -68,4 +68,11 @@ pub static BOUNDS: &[Bound] = &[
     bound("row changes held back or evaluated separately", "1/4 of `realtime.change_memory`", "-", "basalt_realtime_change_bytes_aside", "the affected channel gets `phx_error` and rejoins", "basalt_realtime_resyncs_total"),
     bound("row change subscriptions per socket", "1,000 bindings, 1,000 filter conditions, 2 MiB", "-", "-", "joins are rejected", "basalt_realtime_joins_total"),
     bound("one row change", "64 MiB", "-", "-", "the stream restarts after it, and all channels with row changes rejoin", "basalt_realtime_resyncs_total"),
+    bound("cron jobs running", "extensions.cron_concurrency", "-", "-", "due jobs wait", "-"),
+    bound("duration of one run of a cron job", "extensions.cron_max_run_time", "-", "-", "its backend is terminated, and the run has failed", "basalt_cron_runs_total"),
+    bound("cron jobs", "1000", "-", "basalt_cron_jobs", "`cron.schedule` raises `53400`", "-"),
+    bound("requests from the database being sent", "extensions.net_concurrency", "-", "basalt_net_requests_waiting", "wait", "-"),
+    bound("requests from the database in the queue", "100,000", "-", "basalt_net_requests_waiting", "`net.http_post` raises `53400`", "-"),
+    bound("one request from the database", "10 MB, 300 s", "-", "-", "`net.http_post` raises `54000`; a longer timeout is lowered", "-"),
+    bound("the response to it", "extensions.net_max_response", "-", "-", "recorded as an error", "-"),
 ];

@@ -6,7 +6,9 @@ use basalt_core::metric::{Labels, Metric};
 
 const NONE: Labels = &[];
 const SERVICE: Labels = &[("service", "rest, auth, storage, realtime, functions")];
-const POOL: Labels = &[("pool", "rest, auth, storage, realtime, functions, system")];
+const POOL: Labels = &[("pool", "rest, auth, storage, realtime, functions, system, extensions")];
+const JOB: Labels = &[("kind", "job")];
+const METHOD: Labels = &[("kind", "GET, POST, DELETE")];
 const CLIENT_POOL: Labels = &[("pool", "rest, auth, realtime")];
 const REQUEST_POOL: Labels = &[("pool", "rest, realtime")];
 const BUCKET: Labels =
@@ -151,4 +153,15 @@ pub(super) static METRICS: &[Metric] = &[
     Metric::new("basalt_realtime_change_bytes_limit", Gauge, NONE, "bytes", Always, "`realtime.change_memory`.", ""),
     Metric::new("basalt_realtime_slot_lag_bytes", Gauge, NONE, "bytes", Happened, "Write-ahead log retained by the replication slot, checked every 30 seconds.", "A long transaction, or a server that cannot keep up. Beyond `max_slot_wal_keep_size` PostgreSQL invalidates the slot, and clients rejoin."),
     Metric::new("basalt_realtime_resyncs_total", Counter, &[("reason", "stream, queue, database, policy, order, definition")], "times", Happened, "Times that channels were closed and had to rejoin because changes were missed.", "stream: the connection or the slot was lost; queue: raise `realtime.change_memory`, or make policies faster; database: it did not respond; policy: policies or filters of individual users are too slow; order: a channel held too many changes behind an undecided one; definition: a filtered column changed its type."),
+
+    Metric::new("basalt_cron_runs_total", Counter, JOB, "runs", Happened, "Runs of cron jobs that ended, successful or not (`cron.job_run_details` tells).", ""),
+    Metric::new("basalt_cron_runs_failed_total", Counter, JOB, "runs", Happened, "Runs of cron jobs that could not be made or recorded.", "The log has the reason: usually the database was unreachable."),
+    Metric::new("basalt_cron_runs_lost_total", Counter, JOB, "runs", Happened, "Runs of cron jobs that were lost, for example because their server was killed. The job runs again at its next time.", "As above."),
+    Metric::new("basalt_cron_jobs", Gauge, NONE, "jobs", Happened, "Active cron jobs.", ""),
+    Metric::new("basalt_cron_jobs_unplanned", Gauge, NONE, "jobs", Happened, "Cron jobs without a next time.", "Above 0 for long: a schedule names a date that does not exist."),
+    Metric::new("basalt_net_requests_total", Counter, METHOD, "requests", Happened, "Requests of `net.http_…` and database webhooks that ended, with a response or an error.", ""),
+    Metric::new("basalt_net_recordings_failed_total", Counter, METHOD, "requests", Happened, "Responses that could not be recorded at once.", "The database was unreachable."),
+    Metric::new("basalt_net_recordings_lost_total", Counter, METHOD, "requests", Happened, "Requests whose response was never recorded.", "As above."),
+    Metric::new("basalt_net_requests_waiting", Gauge, NONE, "requests", Happened, "Requests queued or being sent.", "Grows: a host does not respond, or a trigger sends faster than the hosts answer. Raise `extensions.net_concurrency`."),
+    Metric::new("basalt_net_requests_dead", Gauge, NONE, "requests", Happened, "Requests that were given up, kept for `extensions.net_retention`.", ""),
 ];

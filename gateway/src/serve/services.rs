@@ -1,6 +1,7 @@
 //! Starts the services of this process with their pools, background tasks and readiness checks: REST alone on an
 //! existing database, or every service on a database that is prepared first. One function per service.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
@@ -9,6 +10,7 @@ use basalt_core::fair_share::WAITING_PER_IDENTITY;
 use basalt_core::keys::Keys;
 use basalt_core::memory::AnswerMemory;
 use basalt_core::service::Service;
+use basalt_extensions::OwnServer;
 use basalt_functions::built_in::Host;
 use basalt_functions::secrets::{SecretStore, Secrets as FunctionSecrets};
 use basalt_pg::database::Database;
@@ -21,11 +23,13 @@ use basalt_rest::RestHandle;
 use basalt_storage::StorageConfig;
 use basalt_storage::blobs::BlobStore;
 use futures_util::FutureExt;
+use secrecy::ExposeSecret;
+use url::Url;
 
 use super::{Background, ServeError};
 use crate::banner::Console;
 use crate::built_in::signing_secrets;
-use crate::config::{Config, Only};
+use crate::config::{Config, ListenHost, Only};
 use crate::database_setup::{self, Databases, STORAGE_ADMIN, Seed};
 use crate::function_facts;
 use crate::key_keeper::KeyKeeper;
@@ -38,6 +42,9 @@ use basalt_mail::Outbox;
 use basalt_mail::mailbox::Mailbox;
 use basalt_mail::worker::Sender as MailSender;
 use basalt_postgres::{Embedded, MemoryLimit, State};
+
+/// The role that owns the project's cron jobs.
+const JOB_OWNER: &str = "postgres";
 
 /// The services that run, and what else the server needs of them.
 pub(super) struct Running {
@@ -66,6 +73,8 @@ struct Pools {
     storage: ServicePool,
     system: ServicePool,
     functions: ServicePool,
+    /// Separate from `system`, because triggers and jobs of the project decide how much the workers do.
+    extensions: ServicePool,
 }
 
 impl Pools {
@@ -106,6 +115,10 @@ impl Pools {
                 databases.admin.acting_as("service_role", "public"),
                 pool(config, "functions", settings.functions_pool_size),
             ),
+            extensions: service_pool(
+                databases.admin.clone(),
+                pool(config, "extensions", settings.extensions_pool_size),
+            ),
         }
     }
 
@@ -113,8 +126,8 @@ impl Pools {
         [&self.rest, &self.realtime]
     }
 
-    const fn service_pools(&self) -> [&ServicePool; 4] {
-        [&self.auth, &self.storage, &self.system, &self.functions]
+    const fn service_pools(&self) -> [&ServicePool; 5] {
+        [&self.auth, &self.storage, &self.system, &self.functions, &self.extensions]
     }
 
     fn report(&self) {
@@ -249,6 +262,7 @@ pub(super) async fn all_services(
     }
     if runs(Only::Functions) {
         started.push(start_functions(&context, mail_worker));
+        start_extensions(&context);
     }
     readiness.extend(databases.embedded.as_ref().map(embedded_ready));
     let (mut mounts, mut reach) = (Vec::new(), Vec::new());
@@ -274,6 +288,8 @@ fn channels(config: &Config, runs: impl Fn(Only) -> bool) -> Vec<String> {
     let mut channels =
         [CHANNEL, mail::CHANNEL, basalt_functions::secrets::CHANNEL].map(str::to_owned).to_vec();
     channels.extend(rest_channel(config).filter(|_| runs(Only::Rest)));
+    channels
+        .extend(basalt_extensions::CHANNELS.map(str::to_owned).into_iter().filter(|_| runs(Only::Functions)));
     channels.extend(runs(Only::Realtime).then(|| basalt_realtime::changes::CHANNEL.to_owned()));
     channels
 }
@@ -396,6 +412,50 @@ fn start_functions(context: &Context<'_>, mail_worker: Option<Arc<Worker<MailSen
     let mount = mount(config, service, Gate::RewriteAndKeep);
     let reach = has_built_in.then(|| pool_reach("database connection of functions", &pools.functions));
     Started { mount, reach: reach.into_iter().collect() }
+}
+
+/// The workers of cron jobs and of requests from the database.
+fn start_extensions(context: &Context<'_>) {
+    let Context { config, secrets, background, databases, pools, events, .. } = context;
+    // On an external server, `database.url` may be this very login.
+    let job_login = if databases.admin.config().get_user() == Some(JOB_OWNER) {
+        databases.admin.clone()
+    } else {
+        databases.admin.with_login(JOB_OWNER, secrets.role_password(JOB_OWNER).expose_secret())
+    };
+    let from_folder = config.project.supabase.as_ref().and_then(|supabase| supabase.project_id.clone());
+    let own_server = OwnServer {
+        origin: own_origin(config),
+        public_url: config.server.public_url.url().clone(),
+        project_ref: config.extensions.project_ref.clone().or(from_folder),
+    };
+    basalt_extensions::start(
+        &config.extensions,
+        basalt_extensions::Dependencies {
+            pool: pools.extensions.clone(),
+            job_login,
+            events: (*events).clone(),
+            own_server,
+            tracker: background.tracker.clone(),
+            shutdown: background.shutdown.clone(),
+        },
+    );
+}
+
+/// Where this server's own requests reach its public port; `None` on a socket file.
+fn own_origin(config: &Config) -> Option<Url> {
+    let server = &config.server;
+    let host = match &server.host {
+        ListenHost::Address(address) if address.is_unspecified() && address.is_ipv4() => {
+            "127.0.0.1".to_owned()
+        }
+        ListenHost::Address(IpAddr::V6(address)) if !address.is_unspecified() => format!("[{address}]"),
+        ListenHost::Address(IpAddr::V6(_)) | ListenHost::EveryIpv6 => "[::1]".to_owned(),
+        ListenHost::Address(address) => address.to_string(),
+        ListenHost::Everywhere => "127.0.0.1".to_owned(),
+        ListenHost::Name(name) => name.clone(),
+    };
+    server.unix_socket.is_none().then(|| format!("http://{host}:{}", server.port).parse().ok()).flatten()
 }
 
 /// Closes unused pool connections when the LISTEN connection is lost: the database went away, so they are dead too.

@@ -125,6 +125,12 @@ returning {key}::text as job_key, {kind} as job_kind, attempts as job_attempt, n
         );
         let done = match (table.on_done, table.outcome) {
             (Completion::Delete, _) => format!("delete from {name} {claimed}"),
+            // Without a time the job is given up.
+            (Completion::Repeat(due), _) => {
+                format!(
+                    "update {name} set attempts = 0, next_attempt_at = $4, {due} = coalesce($4, {due}) {claimed}"
+                )
+            }
             (Completion::Set(done), None) => format!("update {name} set {done} {claimed}"),
             (Completion::Set(done), Some(outcome)) => {
                 format!("update {name} set {done}, {outcome} = $4 {claimed}")
@@ -231,6 +237,7 @@ impl Queue {
     pub(super) async fn mark_done(&self, job: &Job, done: &Done) -> Result<bool, SessionError> {
         match (self.table.on_done, self.table.outcome) {
             (Completion::Set(_), Some(_)) => self.mark(&self.statements.done, job, &[&done.outcome]).await,
+            (Completion::Repeat(_), _) => self.mark(&self.statements.done, job, &[&done.due_at]).await,
             (Completion::Set(_), None) | (Completion::Delete, _) => {
                 self.mark(&self.statements.done, job, &[]).await
             }

@@ -64,6 +64,9 @@ pub enum Completion {
     Delete,
     /// The row stays, with these assignments; it must no longer be `waiting` afterwards.
     Set(&'static str),
+    /// The job is periodic: the row stays and is due again at [`Done::due_at`](super::Done::due_at), with a fresh set of
+    /// attempts. The column keeps that time while the next run moves `next_attempt_at`.
+    Repeat(&'static str),
 }
 
 /// Metric names, which contain the job's name because Prometheus reserves the label `job`. The counters have the

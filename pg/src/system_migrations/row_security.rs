@@ -17,6 +17,36 @@ where n.nspname in ('auth', 'storage', 'realtime', 'functions') and c.relowner =
   and c.relkind in ('r', 'p') and not c.relrowsecurity
 order by 1";
 
+/// Whether this release's record of the services' objects exists (`0009_service_objects_guard.sql`).
+const HAS_RECORD: &str = "select 1 where to_regclass('basalt.service_objects') is not null";
+
+/// Lists the recorded service tables that belong to another role than their schema, and the statement that gives each
+/// back.
+const DISPLACED: &str = "
+select o.identity, pg_catalog.format('alter table %s owner to %I', o.identity, pg_catalog.pg_get_userbyid(n.nspowner))
+from basalt.service_objects o
+join pg_catalog.pg_class c on c.oid = pg_catalog.to_regclass(o.identity)
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where o.kind = 'table' and c.relowner <> n.nspowner
+order by 1";
+
+/// The service tables that belong to another role than their schema: each with the statement that gives it back.
+///
+/// # Errors
+/// The query failed.
+pub async fn displaced_tables(client: &Client) -> Result<Vec<(String, String)>, tokio_postgres::Error> {
+    let is_row = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(_));
+    if !client.simple_query(HAS_RECORD).await?.iter().any(is_row) {
+        return Ok(Vec::new());
+    }
+    let messages = client.simple_query(DISPLACED).await?;
+    let rows = messages.iter().filter_map(|message| {
+        let SimpleQueryMessage::Row(row) = message else { return None };
+        Some((row.get(0)?.to_owned(), row.get(1)?.to_owned()))
+    });
+    Ok(rows.collect())
+}
+
 /// The service tables that lack row-level security, as quoted names.
 ///
 /// # Errors
@@ -31,11 +61,23 @@ pub async fn unprotected_tables(client: &Client) -> Result<Vec<String>, tokio_po
     Ok(rows.map(str::to_owned).collect())
 }
 
-/// Enables row-level security on the service tables that lack it; returns their names.
-pub(super) async fn restore(client: &Client) -> Result<Vec<String>, MigrationError> {
-    let tables = unprotected_tables(client).await?;
-    for table in &tables {
+/// Gives displaced service tables back to their owners and enables row-level security on those that lack it; returns
+/// the names of both. Records what the services own, for the guards.
+pub(super) async fn restore(client: &Client) -> Result<Restored, MigrationError> {
+    let displaced = displaced_tables(client).await?;
+    for (_, statement) in &displaced {
+        client.batch_execute(statement).await?;
+    }
+    client.batch_execute("select basalt.record_service_objects()").await?;
+    let unprotected = unprotected_tables(client).await?;
+    for table in &unprotected {
         client.batch_execute(&format!("alter table {table} enable row level security")).await?;
     }
-    Ok(tables)
+    Ok(Restored { displaced: displaced.into_iter().map(|(table, _)| table).collect(), unprotected })
+}
+
+/// The tables that [`restore`] changed.
+pub(super) struct Restored {
+    pub(super) displaced: Vec<String>,
+    pub(super) unprotected: Vec<String>,
 }

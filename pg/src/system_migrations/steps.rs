@@ -46,6 +46,13 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     SystemMigration::new("core", 5, "keys", include_str!("../../migrations/0005_keys.sql")),
     DDL_WATCH_MORE,
     ROW_SECURITY_GUARD,
+    SystemMigration::new("core", 8, "extensions", include_str!("../../migrations/0008_extensions.sql")),
+    SystemMigration::new(
+        "core",
+        9,
+        "service_objects_guard",
+        include_str!("../../migrations/0009_service_objects_guard.sql"),
+    ),
 ];
 
 /// A superuser runs it again if the triggers are missing: the login that first applied it may not have been a

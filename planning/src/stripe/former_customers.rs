@@ -88,7 +88,7 @@ impl Handler for SubscriptionEnder {
             job.row.try_get("livemode").map_err(|error| Failure::transient(error.to_string()))?;
         let ended = self.end(&job.key, is_live).await;
         let outcome = ended.map_err(|error| Failure::transient(error.sentence()))?;
-        Ok(Done { outcome: Some(outcome) })
+        Ok(Done { outcome: Some(outcome), ..Done::default() })
     }
 }
 

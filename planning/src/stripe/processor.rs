@@ -127,7 +127,7 @@ impl Handler for Processor {
             Some(replay) => format!("{outcome}; replayed by {} ({})", replay.by, replay.to_outcome()),
             None => outcome,
         };
-        Ok(Done { outcome: Some(outcome) })
+        Ok(Done { outcome: Some(outcome), ..Done::default() })
     }
 }
 

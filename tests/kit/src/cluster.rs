@@ -69,6 +69,7 @@ impl Cluster {
         config.project_dir = process::checkout();
         config.bin_dir = std::env::var_os("BASALT_TEST_POSTGRES_BIN").map(PathBuf::from);
         config.durable = false;
+        config.vault_key = Some("testkit".into());
         config.settings = vec![
             ("max_connections".to_owned(), "400".to_owned()),
             // Replication slots are cluster-wide, and every server that streams changes has one.

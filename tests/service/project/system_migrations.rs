@@ -20,8 +20,8 @@ async fn concurrent_starts_apply_each_step_once() {
     applied.retain(|steps| !steps.is_empty());
     assert_eq!(applied.len(), 1, "{applied:?}");
     let all = support::SERVICES.iter().map(|set| set.len()).sum::<usize>();
-    // Seven steps of core, roles and default privileges.
-    assert_eq!(applied[0].len(), all + 9, "{applied:?}");
+    // Nine steps of core, roles and default privileges.
+    assert_eq!(applied[0].len(), all + 11, "{applied:?}");
 }
 
 #[tokio::test]
@@ -81,11 +81,11 @@ async fn roles_match_the_contracts() {
         memberships,
         [
             "authenticator in anon authenticated service_role",
-            "postgres in anon authenticated service_role supabase_realtime_admin supabase_storage_admin",
+            "postgres in anon authenticated pg_monitor pg_signal_backend service_role supabase_realtime_admin supabase_storage_admin",
             "supabase_realtime_admin in anon authenticated service_role",
         ]
     );
-    let schemas = "extensions graphql_public vault cron net auth storage realtime functions";
+    let schemas = "extensions vault supabase_functions auth storage realtime functions";
     for schema in schemas.split(' ') {
         assert_eq!(
             values(&client, &format!("select to_regnamespace('{schema}') is not null")).await,

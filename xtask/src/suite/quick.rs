@@ -11,11 +11,13 @@ use anyhow::Result;
 
 use super::steps::{Kind, Suite};
 use super::{NO_ARGUMENTS, biome, clippy, rust_tests, rustfmt, typecheck, vitest};
-use crate::{moto, node, run, ui};
+use crate::{moto, node, pgvector, run, ui};
 
 /// Service tests by changed folder. All tests of a service take longer than a minute, so these are the ones most likely to
 /// fail; `quick NAME` runs others.
-const TESTS: [(&str, &[&str]); 14] = [
+const TESTS: [(&str, &[&str]); 16] = [
+    ("postgres/", &["extensions::"]),
+    ("extensions/", &["extensions::"]),
     ("core/", &["http::keys::"]),
     ("pg/", &["pg::"]),
     ("http/", &["http::gateway::"]),
@@ -48,6 +50,7 @@ pub(crate) fn quick(root: &Path, names: &[String]) -> Result<ExitCode> {
         suite.step("npm ci", |root| node::install(root, None));
         ui::note(&format!("service tests for this change: {}", filters.join(" ")));
         suite.step("S3 server", moto::install);
+        suite.step("pgvector", pgvector::install);
         suite.counted("service tests", |root, tallies| {
             rust_tests(root, tallies, &["--workspace", "--test", "service"], &filters)
         });
