@@ -189,8 +189,11 @@ async fn signatures_expire() {
         (0, Some(7 * 24 * 60 * 60 + 1), "400 AuthorizationQueryParametersError"),
     ] {
         let body = if expires.is_some() { SignableBody::UnsignedPayload } else { SignableBody::Bytes(b"") };
-        let (request, _) =
-            Signing { at, expires, body, ..Signing::for_body("") }.sign(&server, &Method::GET, "/b?list-type=2");
+        let (request, _) = Signing { at, expires, body, ..Signing::for_body("") }.sign(
+            &server,
+            &Method::GET,
+            "/b?list-type=2",
+        );
         assert_eq!(code(&send(&server, &request, "").await), expected, "{at} {expires:?}");
     }
 }
@@ -333,7 +336,8 @@ async fn multipart_uploads_are_limited_per_user() {
         *codes.entry(code(&send(&server, &create, "").await)).or_insert(0) += 1;
     }
     assert_eq!(codes, BTreeMap::from([("200 -".to_owned(), 64), ("429 SlowDown".to_owned(), 2)]));
-    let (create, _) = Signing::for_body("").by(&server, STRANGER).sign(&server, &Method::POST, "/b/k?uploads");
+    let (create, _) =
+        Signing::for_body("").by(&server, STRANGER).sign(&server, &Method::POST, "/b/k?uploads");
     assert_eq!(code(&send(&server, &create, "").await), "200 -");
 }
 
