@@ -52,7 +52,7 @@ settings! {
         workers_per_function: Option<usize> as Option<Whole<1, 256>> = By("the number of processors");
         /// Workers of all functions. Beyond, the worker that has been idle for longest ends.
         max_workers: Option<usize> as Option<Whole<1, 4096>> = By("4 for each processor");
-        /// How long an idle worker is kept.
+        /// How long an idle worker is kept; 0 to end it after its last response.
         keep_warm: Duration as Time = Is("300s");
         /// Size of a request's body for a TypeScript function; larger ones get 413.
         max_body_bytes: u64 as Bytes = Is("50MiB");

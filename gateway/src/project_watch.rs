@@ -37,6 +37,10 @@ pub(crate) async fn watch(config: Config, api_keys: ApiKeys, admin: Database, co
             continue;
         }
         applied = now;
+        // A removed project changes nothing until the next start, which reports it.
+        if !config.project.dir.is_dir() {
+            continue;
+        }
         if let Err(error) = apply(&config, &api_keys, &admin, console).await {
             tracing::warn!("a change in the project folder was not applied: {error}");
         }

@@ -62,8 +62,9 @@ fn status_of(word: &str) -> Option<u16> {
         "BROKEN" | "INTERNAL_SERVER_ERROR" | "internal" => 500,
         "NOT_IMPLEMENTED" => 501,
         "BAD_GATEWAY" => 502,
-        "SERVICE_UNAVAILABLE" => 503,
+        "SERVICE_UNAVAILABLE" | "unavailable" => 503,
         "GATEWAY_TIMEOUT" => 504,
+        "resource_limit" => 546,
         number => return number.parse().ok().filter(|status| (400..600).contains(status)),
     })
 }

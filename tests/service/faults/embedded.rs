@@ -178,7 +178,7 @@ async fn new_cluster_has_expected_settings_and_passwords() {
     assert_eq!(locale.await.unwrap(), expected);
     if embedded.version() >= "18" {
         let extensions = embedded.extensions_dir().to_str().unwrap();
-        assert_eq!(setting("extension_control_path").await, format!("$system:{extensions}"));
+        assert_eq!(setting("extension_control_path").await, format!("{extensions}:$system"));
     }
 
     let mut wrong = embedded.connect_config();
