@@ -55,7 +55,7 @@ settings! {
         /// How long an idle worker is kept; 0 to end it after its last response.
         keep_warm: Duration as Time = Is("300s");
         /// Size of a request's body for a TypeScript function; larger ones get 413.
-        max_body_bytes: u64 as Bytes = Is("50MiB");
+        max_body_bytes: u64 as Bytes<1> = Is("50MiB");
         /// Hosts, networks and ports that TypeScript functions cannot connect to, as for Deno's `--deny-net`. The default has the metadata services of clouds and the ports of mail servers.
         deny_net: Vec<String> = Is("169.254.0.0/16, :25, :587");
         /// Whether TypeScript functions can connect to the database and get `SUPABASE_DB_URL`.

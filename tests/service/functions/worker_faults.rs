@@ -100,6 +100,7 @@ async fn fault_has_its_response_and_harms_no_other_function() {
         .expect_log("mine")
         .expect_log("instead of a Response")
         .expect_log("nobody awaits")
+        .expect_log("Array buffer allocation failed")
         .start()
         .await;
     assert_eq!(post(&server, "calm").send().await.expect(200).text(), "calm");

@@ -81,7 +81,7 @@ async fn admin_changes_are_logged_with_old_values() {
         .await
         .unwrap();
     let log = "select concat_ws(' ', actor_id, action, subject, subject_id, details)
-        from audit_log where action = 'update'";
+        from audit_log where action = 'update' and actor_id is not null";
     let expected = format!(
         r#"{ADMIN} update subscription_plans 7e578000-0000-4000-8000-000000000001 {{"changed": {{"price": [20.00, 25.00]}}}}"#
     );

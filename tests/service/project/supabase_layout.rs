@@ -137,10 +137,11 @@ async fn files_have_superuser_rights_that_do_not_outlive_them() {
             "supabase/migrations/1_rights.sql",
             "create extension moddatetime with schema extensions;
              create table public.t (id int); alter schema public owner to pg_database_owner;
-             set role anon; reset role; select set_config('search_path', '', false); set statement_timeout = 1;
+             set role anon; reset role; select set_config('search_path', '', false); set statement_timeout = '59s';
              create table public.is_super as select current_setting('is_superuser') as flag, session_user::text as name;",
         ),
-        ("supabase/migrations/2_path.sql", "create table p (id uuid default uuid_generate_v4());"),
+        ("supabase/migrations/2_path.sql", "create table p (id uuid default uuid_generate_v4());
+             create table public.kept as select current_setting('statement_timeout') as timeout;"),
         (
             "supabase/migrations/3_commit.sql",
             "begin; create table c1 (id int); commit; create table c2 as select current_setting('is_superuser') as flag;",
@@ -161,6 +162,7 @@ async fn files_have_superuser_rights_that_do_not_outlive_them() {
     assert!(failures[0].ends_with("statements before the file's last COMMIT stay applied"), "{failures:?}");
     assert_eq!(report.left_out.len(), 1);
     assert_eq!(values(&client, "select flag || ' ' || name from is_super").await, ["on postgres"]);
+    assert_ne!(values(&client, "select timeout from kept").await, ["59s"], "settings end with their file");
     assert_eq!(values(&client, "select flag from c2").await, ["on"]);
     assert_eq!(
         values(&client, "select to_regclass('c4') is not null and to_regclass('c5') is null").await,
