@@ -17,11 +17,11 @@ settings! {
         /// Maximum duration of one run of a cron job; its backend is terminated then.
         cron_max_run_time: Duration as Time<1000> = Is("1h");
         /// How long finished runs are kept in `cron.job_run_details`.
-        cron_retention: Duration as Time = Is("7d");
+        cron_retention: Duration as Time<1000> = Is("7d");
         /// Requests of `net.http_post` and database webhooks that are sent at the same time.
         net_concurrency: usize as Whole<1, 1000> = Is("64");
         /// How long responses are kept in `net._http_response`, and the calls of webhooks in `supabase_functions.hooks`.
-        net_retention: Duration as Time = Is("6h");
+        net_retention: Duration as Time<1000> = Is("6h");
         /// Largest response body that is stored; a longer one is an error.
         net_max_response: usize as Bytes<1024> = Is("1MiB");
         /// Whether `net.http_post` and database webhooks may reach private addresses and this machine, besides this server's own API.

@@ -92,7 +92,9 @@ describe("replies", () => {
   test("by content type", async () => {
     expect(await result(reply("json"))).toEqual({ a: 1 });
     expect(await result(reply("text"))).toBe("text");
-    expect((await reply("blob")).data).toEqual(new Blob([new Uint8Array([1, 2, 3])]));
+    expect((await reply("blob")).data).toEqual(
+      new Blob([new Uint8Array([1, 2, 3])], { type: "application/octet-stream" }),
+    );
     expect(((await reply("pdf")).data as Blob).size).toBe(4);
     expect(((await reply("form")).data as FormData).get("a")).toBe("1");
     expect(await result(reply("empty"))).toBe("");
