@@ -115,7 +115,7 @@ test("save rate limit keeps the text and allows a retry", async ({ person, signe
   // The message covers no button of the dialog.
   const toast = await page.locator("[data-sonner-toast]").first().boundingBox();
   const save = await dialog.getByRole("button", { name: "Create Plan" }).boundingBox();
-  expect((toast?.y ?? 0) + (toast?.height ?? 0)).toBeLessThan(save?.y ?? 0);
+  expect((toast?.x ?? 0) + (toast?.width ?? 0)).toBeLessThan(save?.x ?? 0);
   busy = false;
   await dialog.getByRole("button", { name: "Create Plan" }).click();
   await expect(page.getByRole("article", { name: "Patient plan" })).toBeVisible();
