@@ -447,7 +447,7 @@ impl ConfigReader<'_> {
         }
     }
 
-    /// `[auth.external.NAME]`. A provider that lacks its client id is not enabled, because it would prevent the start.
+    /// `[auth.external.NAME]`. A provider that lacks its client id stays off, with a warning.
     fn read_providers(&mut self, parts: &BTreeMap<String, (String, Source)>) {
         let keys = parts.iter().filter_map(|(name, part)| {
             let (provider, key) = name.strip_prefix(PROVIDERS)?.split_once('.')?;
