@@ -310,7 +310,7 @@ impl Resolver<'_> {
             None => {}
         }
         self.add_identity(tx, &user).await?;
-        // An anonymous user gets a verified address that nobody else has.
+        // An anonymous user gets the verified address, unless another account has it.
         if let Some(email) = email.filter(|_email| user.email.is_empty() && self.user.is_email_verified)
             && users::find_by_email(tx, email, &user.aud).await?.is_none()
         {

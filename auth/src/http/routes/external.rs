@@ -1,7 +1,7 @@
 //! `/authorize` and `/callback` (auth.md §3.16): the browser's way to an external provider and back.
 //!
-//! A cookie binds the flow to the browser that began it, so that nobody can sign a stranger's browser in to an account of their
-//! own. It belongs to the host of the public URL, where the provider sends the browser back to; a browser that begins elsewhere
+//! A cookie binds the flow to the browser that began it, so that an attacker cannot sign a victim's browser in to the
+//! attacker's account. It belongs to the host of the public URL, where the provider sends the browser back to; a browser that begins elsewhere
 //! is sent there first. Not bound are flows that link an identity, because they may begin in a cross-origin request, whose
 //! cookies browsers drop, and those of a development server that is called by another name of this machine.
 
