@@ -1,11 +1,11 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { Navigate, Outlet } from "react-router";
-import { toast } from "sonner";
 import { LoadingState } from "@/components/page-state";
 import { adminQuery } from "@/features/auth/subscription";
 import { codeOf } from "@/lib/errors";
 import { StaleRowError } from "@/lib/stale-row";
+import { toast } from "@/lib/toast";
 import { useUser } from "./guards";
 
 /**

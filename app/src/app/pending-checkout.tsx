@@ -1,10 +1,10 @@
 import { useEffect, useRef } from "react";
 import { useNavigate } from "react-router";
-import { toast } from "sonner";
 import { Spinner } from "@/components/ui/spinner";
 import { startCheckout } from "@/features/billing/calls";
 import { clearPendingPriceId, pendingPriceId } from "@/features/billing/pending-plan";
 import { messageOf } from "@/lib/errors";
+import { toast } from "@/lib/toast";
 
 /** After signing up with a plan in mind: on to the card provider, or to the dashboard when that fails. */
 export function PendingCheckout() {

@@ -1,6 +1,6 @@
 import { QueryCache, QueryClient } from "@tanstack/react-query";
 import { messageOf } from "@/lib/errors";
-import { toastError } from "@/lib/toast-later";
+import { toast } from "@/lib/toast";
 
 declare module "@tanstack/react-query" {
   interface Register {
@@ -16,7 +16,7 @@ export function createQueryClient() {
     queryCache: new QueryCache({
       onError: (error, { meta }) => {
         // The id: a list that is fetched again and again while the server is away tells of it once.
-        if (meta?.errorTitle) toastError(meta.errorTitle, { id: meta.errorTitle, description: messageOf(error) });
+        if (meta?.errorTitle) toast.error(meta.errorTitle, { id: meta.errorTitle, description: messageOf(error) });
       },
     }),
     defaultOptions: {

@@ -6,7 +6,7 @@ import { OfflineBar } from "@/components/offline-bar";
 import { AuthProvider, useAuth } from "@/features/auth/auth-context";
 import { LiveBrand } from "@/features/brand/logo";
 import { mailLink } from "@/lib/mail-link";
-import { toastError } from "@/lib/toast-later";
+import { toast } from "@/lib/toast";
 import { PendingInvitation } from "./pending-invitation";
 import { SiteHeader } from "./site-header";
 
@@ -38,7 +38,7 @@ export function RootLayout() {
       </main>
       <PendingInvitation pathname={pathname} />
       <OfflineBar />
-      <LateToaster needed={!publicPaths.includes(pathname)} />
+      <LateToaster onPress={!publicPaths.includes(pathname)} />
       <LiveBrand />
       <Prompt pathname={pathname} />
       <ScrollRestoration />
@@ -76,6 +76,6 @@ function useMailLink() {
     if (pathname === "/reset-password") return;
     if (mailLink.accessToken && setsPassword.includes(mailLink.type))
       void navigate("/reset-password", { replace: true });
-    else if (mailLink.error) toastError("This link did not work", { description: mailLink.error });
+    else if (mailLink.error) toast.error("This link did not work", { description: mailLink.error });
   }, [navigate, pathname]);
 }

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "react";
 import { useNavigate, useSearchParams } from "react-router";
-import { toastError } from "@/lib/toast-later";
+import { toast } from "@/lib/toast";
 
 /** Tells of a purchase that was broken off on the card provider's page, once, and takes its sign out of the address. */
 export function useCanceledToast(path: string) {
@@ -11,7 +11,7 @@ export function useCanceledToast(path: string) {
   useEffect(() => {
     if (!canceled || told.current) return;
     told.current = true;
-    toastError("Subscription Canceled", { description: "You canceled the subscription process." });
+    toast.error("Subscription Canceled", { description: "You canceled the subscription process." });
     void navigate(path, { replace: true });
   }, [canceled, navigate, path]);
 }

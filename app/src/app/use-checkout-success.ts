@@ -1,8 +1,8 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { useSearchParams } from "react-router";
-import { toast } from "sonner";
 import { subscriptionQuery } from "@/features/auth/subscription";
+import { toast } from "@/lib/toast";
 
 /** The server knows of most payments before the person is back; of some, and of changes of plan, a moment later. */
 const pausesMs = [500, 500, 1000, 2000, 4000, 8000];

@@ -1,7 +1,7 @@
 import { type ComponentType, type ReactNode, useCallback, useEffect, useState } from "react";
 import { ErrorState } from "@/components/page-state";
 import { useOnline } from "@/hooks/use-online";
-import { toastError } from "@/lib/toast-later";
+import { toast } from "@/lib/toast";
 
 const advice = "Check your connection, then try again.";
 const extraRetryMs = 5_000;
@@ -94,7 +94,7 @@ export function lazyDialog<Props extends DialogProps>(load: () => Promise<Compon
         () => {
           if (closed) return;
           onOpenChange(false);
-          toastError("This could not be opened", { description: advice });
+          toast.error("This could not be opened", { description: advice });
         },
       );
       return () => {

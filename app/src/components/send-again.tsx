@@ -1,8 +1,8 @@
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { toast } from "sonner";
 import { SubmitButton } from "@/components/submit-button";
 import { messageOf } from "@/lib/errors";
+import { toast } from "@/lib/toast";
 
 const pauseSeconds = 30;
 

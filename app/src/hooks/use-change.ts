@@ -1,6 +1,6 @@
 import { type QueryKey, useMutation, useQueryClient } from "@tanstack/react-query";
-import { toast } from "sonner";
 import { messageOf } from "@/lib/errors";
+import { toast } from "@/lib/toast";
 
 interface ChangeOptions<Variables, Result> {
   change: (variables: Variables) => Promise<Result>;

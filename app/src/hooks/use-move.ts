@@ -1,8 +1,8 @@
 import { type QueryKey, useMutation, useQueryClient } from "@tanstack/react-query";
-import { toast } from "sonner";
 import { messageOf } from "@/lib/errors";
 import { reordered } from "@/lib/order";
 import { moveRow } from "@/lib/plan-rows";
+import { toast } from "@/lib/toast";
 
 interface Moving {
   table: "priorities" | "tasks";

@@ -1,7 +1,7 @@
 import type { QueryKey } from "@tanstack/react-query";
-import { toast } from "sonner";
 import { useChange } from "@/hooks/use-change";
 import { updateSeen } from "@/lib/plan-rows";
+import { toast } from "@/lib/toast";
 
 interface Renaming {
   table: "plans" | "priorities" | "tasks";

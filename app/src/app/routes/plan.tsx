@@ -28,7 +28,7 @@ import { useScrolledPast } from "@/hooks/use-scrolled-past";
 import { basalt } from "@/lib/basalt";
 import { canEdit } from "@/lib/plan-role";
 import { countDone, percentOf } from "@/lib/progress";
-import { toastError } from "@/lib/toast-later";
+import { toast } from "@/lib/toast";
 import { chartColumns } from "../chart-columns";
 import { useUser } from "../guards";
 import { PlanPriorities } from "../plan-priorities";
@@ -157,7 +157,9 @@ function PlanPage({ planId }: { planId: string }) {
             import("../plan-csv").then(
               ({ exportPlan }) => exportPlan(shown, priorities.data ?? [], tasksOf),
               () =>
-                toastError("The plan could not be exported", { description: "Check your connection, then try again." }),
+                toast.error("The plan could not be exported", {
+                  description: "Check your connection, then try again.",
+                }),
             )
           }
           presence={<PresentPeople planId={planId} userId={user.id} present={present} />}

@@ -4,7 +4,7 @@ import { Toaster as Sonner, toast } from "sonner";
 import { useDialogOpen } from "@/hooks/use-dialog-open";
 import { useIsMobile } from "@/hooks/use-is-mobile";
 import { useTheme } from "@/hooks/use-theme";
-import { toastPlace } from "@/lib/toast-later";
+import { toastPlace } from "@/lib/toast";
 
 export function Toaster() {
   const [theme] = useTheme();

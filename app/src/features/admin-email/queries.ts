@@ -1,5 +1,4 @@
 import { queryOptions, useMutation } from "@tanstack/react-query";
-import { toast } from "sonner";
 import * as z from "zod/mini";
 import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
@@ -7,6 +6,7 @@ import type { Json } from "@/lib/database.types";
 import { messageOf } from "@/lib/errors";
 import { invokeFunction } from "@/lib/functions";
 import { requireRow, staleIfTaken } from "@/lib/stale-row";
+import { toast } from "@/lib/toast";
 import type { MailSettings, Template, TestMail } from "./schema";
 
 type Key = "email_resend" | "invite_email_template";

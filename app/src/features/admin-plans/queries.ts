@@ -1,8 +1,8 @@
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { toast } from "sonner";
 import { basalt, type Row } from "@/lib/basalt";
 import { codeOf, messageOf } from "@/lib/errors";
 import { requireRow } from "@/lib/stale-row";
+import { toast } from "@/lib/toast";
 import { type PlanFormValues, parseFeatures } from "./schema";
 
 export type SubscriptionPlan = Row<"subscription_plans">;

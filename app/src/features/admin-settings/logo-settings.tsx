@@ -1,7 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { UploadIcon } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
-import { toast } from "sonner";
 import { ErrorState } from "@/components/page-state";
 import { SubmitButton } from "@/components/submit-button";
 import { Button } from "@/components/ui/button";
@@ -11,6 +10,7 @@ import { UnsavedGuard } from "@/components/unsaved-guard";
 import { cn } from "@/lib/cn";
 import { messageOf } from "@/lib/errors";
 import { safeUrl } from "@/lib/safe-url";
+import { toast } from "@/lib/toast";
 import {
   type LogoSize,
   logoFileQuery,

@@ -1,9 +1,9 @@
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { toast } from "sonner";
 import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
 import { messageOf } from "@/lib/errors";
 import { requireRow } from "@/lib/stale-row";
+import { toast } from "@/lib/toast";
 
 /** All settings, by key. */
 export const settingListQuery = () =>

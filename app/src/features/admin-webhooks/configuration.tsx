@@ -3,7 +3,6 @@ import { useQuery } from "@tanstack/react-query";
 import { BookOpenIcon, CopyIcon } from "lucide-react";
 import { useRef, useState } from "react";
 import { useForm } from "react-hook-form";
-import { toast } from "sonner";
 import * as z from "zod/mini";
 import { FormField } from "@/components/form-field";
 import { lazyDialog } from "@/components/lazy-part";
@@ -13,6 +12,7 @@ import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
 import { Input } from "@/components/ui/input";
 import { PasswordInput } from "@/components/ui/password-input";
+import { toast } from "@/lib/toast";
 import { useSaveWebhookSecret, webhookUrl, webhookUrlQuery } from "./queries";
 
 const SetupInstructions = lazyDialog(() =>

@@ -5,11 +5,11 @@ import {
   useMutation,
   useQueryClient,
 } from "@tanstack/react-query";
-import { toast } from "sonner";
 import { basalt } from "@/lib/basalt";
 import type { Database } from "@/lib/database.types";
 import { messageOf } from "@/lib/errors";
 import { invokeFunction, textField } from "@/lib/functions";
+import { toast } from "@/lib/toast";
 import { metadataOf } from "./replay";
 
 type Stored = Database["public"]["Functions"]["get_webhook_events"]["Returns"][number];

@@ -1,7 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { DownloadIcon, EyeIcon, FileIcon, FileTextIcon, FolderOpenIcon, ImageIcon, Trash2Icon } from "lucide-react";
 import { useState } from "react";
-import { toast } from "sonner";
 import { ConfirmDialog } from "@/components/confirm-dialog";
 import { ErrorState, PageState } from "@/components/page-state";
 import { Button } from "@/components/ui/button";
@@ -9,6 +8,7 @@ import { Card } from "@/components/ui/card";
 import { Skeleton } from "@/components/ui/skeleton";
 import { formatAge, formatInstant } from "@/lib/dates";
 import { messageOf } from "@/lib/errors";
+import { toast } from "@/lib/toast";
 import { endingOf, previewOf } from "./file-types";
 import { signedUrl, useDeleteAttachment } from "./mutations";
 import { PreviewDialog } from "./preview-dialog";

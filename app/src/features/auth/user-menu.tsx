@@ -1,7 +1,6 @@
 import type { User } from "@supabase/supabase-js";
 import { CreditCardIcon, LogOutIcon, ShieldIcon } from "lucide-react";
 import { Link, useNavigate } from "react-router";
-import { toast } from "sonner";
 import { Avatar } from "@/components/ui/avatar";
 import {
   DropdownMenu,
@@ -12,6 +11,7 @@ import {
   DropdownMenuTrigger,
 } from "@/components/ui/dropdown-menu";
 import { messageOf } from "@/lib/errors";
+import { toast } from "@/lib/toast";
 import { avatarOf, displayName, initialOf } from "./person";
 import { signOut } from "./sign-out";
 

@@ -3,7 +3,7 @@ import { Link } from "react-router";
 import { lazyPart } from "@/components/lazy-part";
 import { Button } from "@/components/ui/button";
 import { useLivePublicRows } from "@/hooks/use-live-public-rows";
-import { toastError } from "@/lib/toast-later";
+import { toast } from "@/lib/toast";
 import { PlanCards } from "./plan-cards";
 import { PlanCardsSkeleton } from "./plan-cards-skeleton";
 import { plansForSaleKey, plansForSaleQuery } from "./queries";
@@ -76,7 +76,7 @@ function Cards({ person, currentPlanName, heading }: CardsProps) {
   const plans = useQuery(plansForSaleQuery());
   const { busyPriceId, choose } = useChoosePlan({
     signedIn: person !== null,
-    onError: (message) => toastError("Checkout Error", { description: message }),
+    onError: (message) => toast.error("Checkout Error", { description: message }),
   });
 
   if (plans.isPending) return <PlanCardsSkeleton />;

@@ -1,6 +1,5 @@
 import { CreditCardIcon, LayersIcon, RotateCwIcon } from "lucide-react";
 import { type ReactNode, useState } from "react";
-import { toast } from "sonner";
 import { ColumnsChart } from "@/components/columns-chart";
 import { ConfirmDialog } from "@/components/confirm-dialog";
 import { PageState } from "@/components/page-state";
@@ -11,6 +10,7 @@ import { Card } from "@/components/ui/card";
 import { Spinner } from "@/components/ui/spinner";
 import { formatBillingDate } from "@/lib/dates";
 import { messageOf } from "@/lib/errors";
+import { toast } from "@/lib/toast";
 import { cancelSubscription, openBillingPortal, reactivateSubscription } from "./calls";
 import { ChoosePlanDialog } from "./choose-plan-dialog";
 

@@ -1,15 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
-import { CheckIcon } from "lucide-react";
 import { useEffect, useState } from "react";
 import { lazyDialog } from "@/components/lazy-part";
-import { Button } from "@/components/ui/button";
-import { Dialog, DialogClose, DialogContent } from "@/components/ui/dialog";
-import { DialogBody, DialogFooter } from "@/components/ui/dialog-panel";
 import { useTableInvalidation } from "@/hooks/use-table-invalidation";
-import { safeUrl } from "@/lib/safe-url";
 import { defaultPrompt, promptDelayMs, promptKey, promptQuery } from "./prompt-query";
 
-// Few press on.
+// The prompt appears after a delay, on few visits; few people press on.
+const PromptDialog = lazyDialog(() => import("./prompt-dialog").then(({ PromptDialog }) => PromptDialog));
 const ChoosePlanDialog = lazyDialog(() =>
   import("./choose-plan-dialog").then(({ ChoosePlanDialog }) => ChoosePlanDialog),
 );
@@ -39,37 +35,17 @@ export function UpgradePrompt() {
     setShown("nothing");
   }
 
-  const image = safeUrl(prompt.image_url);
   return (
     <>
-      <Dialog open={shown === "prompt"} onOpenChange={(open) => open || close()}>
-        <DialogContent title={prompt.title} description={prompt.subtitle}>
-          <DialogBody className="grid content-start gap-5">
-            {image && <img src={image} alt="" className="max-h-48 w-full rounded-lg object-contain" />}
-            <ul className="grid gap-3 text-sm">
-              {prompt.features.map((feature) => (
-                <li key={feature} className="flex gap-3 [overflow-wrap:anywhere]">
-                  <CheckIcon className="mt-0.5 size-4 shrink-0 text-primary" strokeWidth={2.5} aria-hidden />
-                  <span className="min-w-0">{feature}</span>
-                </li>
-              ))}
-            </ul>
-          </DialogBody>
-          <DialogFooter>
-            <DialogClose asChild>
-              <Button variant="secondary">{prompt.secondary_button_text}</Button>
-            </DialogClose>
-            <Button
-              onClick={() => {
-                close();
-                setShown("plans");
-              }}
-            >
-              {prompt.primary_button_text}
-            </Button>
-          </DialogFooter>
-        </DialogContent>
-      </Dialog>
+      <PromptDialog
+        open={shown === "prompt"}
+        onOpenChange={(open) => open || close()}
+        prompt={prompt}
+        onViewPlans={() => {
+          close();
+          setShown("plans");
+        }}
+      />
       <ChoosePlanDialog
         open={shown === "plans"}
         onOpenChange={(open) => open || setShown("nothing")}

@@ -2,7 +2,6 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { CircleAlertIcon, UsersIcon } from "lucide-react";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Link, useNavigate } from "react-router";
-import { toast } from "sonner";
 import { ErrorState } from "@/components/page-state";
 import { SendAgain } from "@/components/send-again";
 import { SubmitButton } from "@/components/submit-button";
@@ -17,6 +16,7 @@ import type { Database } from "@/lib/database.types";
 import { codeOf, messageOf } from "@/lib/errors";
 import { invitedState } from "@/lib/invited";
 import { toPlanRole } from "@/lib/plan-role";
+import { toast } from "@/lib/toast";
 import {
   daysLeft,
   forgetPendingInvite,

@@ -1,4 +1,3 @@
-import { toast } from "sonner";
 import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
 import { codeOf } from "@/lib/errors";
@@ -6,6 +5,7 @@ import { invokeFunction } from "@/lib/functions";
 import type { PlanRole } from "@/lib/plan-role";
 import { deleteRow, updateRow } from "@/lib/plan-rows";
 import { randomUuid } from "@/lib/random-uuid";
+import { toast } from "@/lib/toast";
 import { inviteUrl } from "./invitation";
 import { memberKeys } from "./queries";
 import { tellTeamChanged } from "./room";

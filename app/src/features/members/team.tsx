@@ -1,7 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { CheckIcon, LinkIcon, MailIcon, Trash2Icon, UserPlusIcon, UsersIcon } from "lucide-react";
 import { useState } from "react";
-import { toast } from "sonner";
 import { ConfirmDialog } from "@/components/confirm-dialog";
 import { ErrorState, PageState } from "@/components/page-state";
 import { SubmitButton } from "@/components/submit-button";
@@ -20,6 +19,7 @@ import {
 import { Skeleton } from "@/components/ui/skeleton";
 import { messageOf } from "@/lib/errors";
 import { canEdit, type PlanRole, planRoles } from "@/lib/plan-role";
+import { toast } from "@/lib/toast";
 import { inviteUrl, isExpired } from "./invitation";
 import { InviteDialog } from "./invite-dialog";
 import { useChangeRole, useMailAgain, useRemoveMember } from "./mutations";

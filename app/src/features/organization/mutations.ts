@@ -1,7 +1,7 @@
-import { toast } from "sonner";
 import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
 import { codeOf, messageOf } from "@/lib/errors";
+import { toast } from "@/lib/toast";
 import { type Organization, organizationKeys } from "./queries";
 import type { OrganizationValues } from "./schema";
 

@@ -1,7 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { DownloadIcon } from "lucide-react";
 import { useState } from "react";
-import { toast } from "sonner";
 import { FormField } from "@/components/form-field";
 import { Alert } from "@/components/ui/alert";
 import { Button } from "@/components/ui/button";
@@ -10,6 +9,7 @@ import { Input } from "@/components/ui/input";
 import { Progress } from "@/components/ui/progress";
 import { decodeText, saveFile } from "@/lib/csv";
 import { messageOf } from "@/lib/errors";
+import { toast } from "@/lib/toast";
 import {
   counted,
   fileLimit,

@@ -1,7 +1,7 @@
-import { toast } from "sonner";
 import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
 import { textToHtml } from "@/lib/html-text";
+import { toast } from "@/lib/toast";
 import type { ImportedPriority } from "./import-csv";
 import { priorityKeys } from "./queries";
 

@@ -1,7 +1,7 @@
-import { toast } from "sonner";
 import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
 import { deleteRow, updateSeen } from "@/lib/plan-rows";
+import { toast } from "@/lib/toast";
 import { type Priority, priorityKeys } from "./queries";
 import type { PriorityValues } from "./schema";
 

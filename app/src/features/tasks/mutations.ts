@@ -1,9 +1,9 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { toast } from "sonner";
 import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
 import { messageOf } from "@/lib/errors";
 import { deleteRow, updateRow, updateSeen } from "@/lib/plan-rows";
+import { toast } from "@/lib/toast";
 import { toNames } from "./names";
 import { type Task, taskKeys } from "./queries";
 import type { TaskValues } from "./schema";
