@@ -29,6 +29,9 @@ const FIRST: Duration = Duration::from_secs(60);
 /// How long expired rows are kept.
 const GRACE: SignedDuration = SignedDuration::from_hours(24);
 
+/// Age at which an OAuth client that no user has used is removed.
+const UNUSED_CLIENT_AGE: SignedDuration = SignedDuration::from_hours(24 * 30);
+
 /// A statement that deletes a batch of a table's expired rows: those older than `$1`.
 struct Expired {
     table: &'static str,
@@ -164,6 +167,22 @@ fn expired(config: &AuthConfig, now: Timestamp) -> Vec<Expired> {
             "oauth_client_states",
             delete!("auth.oauth_client_states", "t.created_at < $1"),
             Some(yesterday),
+        ),
+        rows(
+            "oauth_authorizations",
+            delete!("auth.oauth_authorizations", "t.expires_at < $1"),
+            Some(yesterday),
+        ),
+        // Clients that registered themselves, but no user has ever consented to.
+        rows(
+            "oauth_clients",
+            delete!(
+                "auth.oauth_clients",
+                "t.registration_type = 'dynamic' and t.updated_at < $1 \
+                 and not exists (select from auth.oauth_consents k where k.client_id = t.id) \
+                 and not exists (select from auth.oauth_authorizations a where a.client_id = t.id)"
+            ),
+            now.checked_sub(UNUSED_CLIENT_AGE).ok(),
         ),
         rows("saml_relay_states", delete!("auth.saml_relay_states", "t.created_at < $1"), Some(yesterday)),
     ]

@@ -115,6 +115,14 @@ settings! {
         mfa_max_enrolled_factors: usize as Whole<1, 100> = Is("10");
         /// Verified second factors a user may have.
         mfa_max_verified_factors: usize as Whole<1, 100> = Is("10");
+        /// Users can let other programs act for them (OAuth 2.1).
+        oauth_server_enabled: bool = Is("false");
+        /// Programs can register themselves as OAuth clients.
+        oauth_server_allow_dynamic_registration: bool = Is("false");
+        /// The app's page that asks for the user's consent, below `auth.site_url`; it gets `authorization_id` in its query.
+        oauth_server_authorization_path: String = Is("/oauth/consent");
+        /// Time that a user has to decide.
+        oauth_server_authorization_ttl: u64 as Seconds<1> = Is("10m");
         /// Maximum age of a session, checked at refresh; 0 for none.
         sessions_timebox: u64 as Seconds = Is("0");
         /// Maximum time between refreshes; 0 for none.
@@ -135,6 +143,8 @@ settings! {
         rate_limit_otp: u32 as Whole<0, 4_000_000_000> = Is("30");
         /// Anonymous sign-ins per address in an hour; 0 for no limit.
         rate_limit_anonymous_users: u32 as Whole<0, 4_000_000_000> = Is("30");
+        /// OAuth clients that register themselves per address in five minutes; 0 for no limit.
+        rate_limit_oauth_dynamic_client_register: u32 as Whole<0, 4_000_000_000> = Is("10");
         /// Wrong passwords for an account before its sign-in is locked for a second, then two, then four, up to 15 minutes. Addresses with a session of the account are counted separately, so that attackers cannot lock the owner out; 0 for no limit.
         rate_limit_sign_in_failures: u32 as Whole<0, 4_000_000_000> = Is("20");
         /// Mails of the whole server per hour, or per period (`30/10m`); 0 for no limit.

@@ -352,6 +352,33 @@ pub enum AuthError {
     /// An OAuth error of the grants `id_token` and `web3`.
     #[error("{0}")]
     InvalidRequest(&'static str),
+    // The OAuth server.
+    /// An error of OAuth 2.1: its code and the description.
+    #[error("{description}")]
+    OAuth {
+        /// The code.
+        code: OAuthCode,
+        /// What is wrong.
+        description: Cow<'static, str>,
+    },
+    /// There is no such client.
+    #[error("OAuth client not found")]
+    OAuthClientNotFound,
+    /// There is no such request, it has expired, or it belongs to another user.
+    #[error("OAuth authorization not found")]
+    OAuthAuthorizationNotFound,
+    /// The user has decided about the request before.
+    #[error("OAuth authorization has already been decided")]
+    OAuthAuthorizationDecided,
+    /// The user has not granted anything to the client.
+    #[error("OAuth consent not found")]
+    OAuthConsentNotFound,
+    /// Clients cannot register themselves.
+    #[error("Dynamic client registration is not enabled")]
+    RegistrationDisabled,
+    /// The session belongs to an OAuth client, which acts for the user but does not manage the account.
+    #[error("OAuth clients cannot manage the user's account")]
+    ClientSessionRefused,
     /// The issuer's provider is disabled.
     #[error("Provider (issuer \"{0}\") is not enabled")]
     IssuerDisabled(String),
@@ -405,9 +432,42 @@ pub enum AuthError {
     Internal(String),
 }
 
+/// A code of OAuth 2.1 (RFC 6749 §5.2, RFC 8707).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OAuthCode {
+    /// A parameter is missing or invalid.
+    InvalidRequest,
+    /// The client is unknown or has not authenticated.
+    InvalidClient,
+    /// The code or refresh token is invalid.
+    InvalidGrant,
+    /// The scope is unknown or was not granted.
+    InvalidScope,
+    /// The resource is invalid.
+    InvalidTarget,
+    /// The client may not use the grant.
+    UnauthorizedClient,
+    /// The grant is unknown.
+    UnsupportedGrantType,
+}
+
 impl AuthError {
     /// A [`Self::Validation`] with a static text.
     pub(crate) const fn validation(text: &'static str) -> Self {
         Self::Validation(Cow::Borrowed(text))
+    }
+
+    /// Turns the rejection of a refresh token into the error that OAuth defines for it. Server errors stay.
+    pub(crate) fn invalid_grant(self) -> Self {
+        if self.wire().0 == http::StatusCode::BAD_REQUEST {
+            Self::OAuth { code: OAuthCode::InvalidGrant, description: Cow::Owned(self.to_string()) }
+        } else {
+            self
+        }
+    }
+
+    /// A [`Self::OAuth`] with a static description.
+    pub(crate) const fn oauth(code: OAuthCode, description: &'static str) -> Self {
+        Self::OAuth { code, description: Cow::Borrowed(description) }
     }
 }

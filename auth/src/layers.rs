@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-const TOP_TO_BOTTOM: [&str; 25] = [
+const TOP_TO_BOTTOM: [&str; 26] = [
     "http",
     "commands",
     "flows",
     "state",
     "cleanup",
     "sessions",
+    "oauth_server",
     "codes",
     "factors",
     "providers",

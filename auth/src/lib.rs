@@ -18,6 +18,7 @@ mod layers;
 mod limits;
 mod metrics;
 mod migrations;
+mod oauth_server;
 mod origin;
 mod passwords;
 mod providers;
@@ -111,6 +112,26 @@ fn router(auth: Arc<Auth>) -> Router {
         .route("/callback", get(routes::external::callback).post(routes::external::callback)) // the provider's way back
         .route("/user/identities/authorize", get(routes::identities::authorize)) // linkIdentity
         .route("/user/identities/{identity_id}", delete(routes::identities::delete)) // unlinkIdentity
+        .route("/oauth/authorize", get(routes::oauth::authorize)) // the browser, sent by an OAuth client
+        .route("/oauth/authorizations/{id}", get(routes::oauth::authorization)) // oauth.getAuthorizationDetails
+        .route("/oauth/authorizations/{id}/consent", post(routes::oauth::consent)) // oauth.approve…, oauth.denyAuthorization
+        .route("/oauth/token", post(routes::oauth::token)) // OAuth clients
+        .route("/oauth/userinfo", get(routes::oauth::userinfo)) // OAuth clients
+        .route("/oauth/clients/register", post(routes::oauth_clients::register)) // OAuth clients
+        .route("/user/oauth/grants", get(routes::oauth::grants).delete(routes::oauth::revoke_grant)) // oauth.listGrants, oauth.revokeGrant
+        .route("/admin/oauth/clients", get(routes::oauth_clients::list).post(routes::oauth_clients::create)) // admin.oauth.listClients, …createClient
+        .route(
+            "/admin/oauth/clients/{id}", // admin.oauth.getClient, …updateClient, …deleteClient
+            get(routes::oauth_clients::get)
+                .put(routes::oauth_clients::update)
+                .delete(routes::oauth_clients::delete),
+        )
+        .route(
+            "/admin/oauth/clients/{id}/regenerate_secret", // admin.oauth.regenerateClientSecret
+            post(routes::oauth_clients::regenerate_secret),
+        )
+        .route("/.well-known/openid-configuration", get(routes::oauth::discovery)) // OAuth clients
+        .route("/.well-known/oauth-authorization-server", get(routes::oauth::discovery)) // OAuth clients
         .route("/settings", get(routes::settings::get)) // no client call; sign-in pages read it
         .route("/health", get(routes::health::get)) // no client call; used for health checks
         .route("/.well-known/jwks.json", get(routes::jwks::get)) // getClaims
@@ -162,7 +183,8 @@ pub fn is_open(method: &Method, path: &str) -> bool {
     let reads = matches!(*method, Method::GET | Method::HEAD);
     let posts = *method == Method::POST;
     match path {
-        "/health" | "/authorize" | "/verify" | "/sso/saml/metadata" | "/oauth/authorize" => reads,
+        "/health" | "/authorize" | "/verify" | "/sso/saml/metadata" | "/oauth/authorize"
+        | "/oauth/userinfo" => reads,
         "/callback" => reads || posts,
         "/sso/saml/acs" | "/oauth/token" | "/oauth/clients/register" => posts,
         path => reads && path.starts_with("/.well-known/"),

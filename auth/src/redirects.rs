@@ -95,6 +95,11 @@ fn log_rejected(named: &str) {
     );
 }
 
+/// Whether all parsers read the URL alike, and its scheme does not execute or show its own content.
+pub(crate) fn is_unambiguous(url: &str) -> bool {
+    Target::parse(url).is_some()
+}
+
 /// Whether an entry of the allow-list is a valid glob.
 pub(crate) fn is_glob(entry: &str) -> bool {
     Glob::parse(entry).is_some()

@@ -7,6 +7,7 @@
 
 pub(crate) mod access_token;
 mod life;
+mod oauth_client;
 mod password;
 mod refresh_locks;
 pub(crate) mod refresh_token;
@@ -27,6 +28,7 @@ use crate::origin::Client;
 use crate::sessions::refresh_token::SessionKey;
 use crate::users::{Account, User, belongings, user_columns};
 pub(crate) use life::{SessionLimits, is_superseded};
+pub(crate) use oauth_client::NewClientSession;
 pub(crate) use password::SignIn;
 pub(crate) use refresh_locks::RefreshLocks;
 pub(crate) use stored_token::{StoredToken, begin_signing, find_stored_token, retire_stored_tokens};
@@ -41,6 +43,8 @@ pub(crate) struct Session {
     pub(crate) not_after: Option<Timestamp>,
     pub(crate) tag: Option<String>,
     pub(crate) oauth_client_id: Option<Uuid>,
+    /// What the user has granted to that client.
+    pub(crate) scopes: Option<String>,
     pub(crate) hmac_key: Option<String>,
     pub(crate) counter: i64,
 }
@@ -65,6 +69,7 @@ macro_rules! session_columns {
         "s.id as session_id, s.user_id, s.created_at as session_created_at, \
          s.refreshed_at at time zone 'utc' as refreshed_at, \
          case when isfinite(s.not_after) then s.not_after end as not_after, s.tag, s.oauth_client_id, \
+         s.scopes, \
          s.refresh_token_hmac_key, coalesce(s.refresh_token_counter, 0) as refresh_token_counter"
     };
 }
@@ -79,6 +84,7 @@ impl Session {
             not_after: column(row, "not_after")?,
             tag: column(row, "tag")?,
             oauth_client_id: column(row, "oauth_client_id")?,
+            scopes: column(row, "scopes")?,
             hmac_key: column(row, "refresh_token_hmac_key")?,
             counter: column(row, "refresh_token_counter")?,
         })

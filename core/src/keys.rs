@@ -133,7 +133,13 @@ pub enum TokenError {
     /// The payload is not a JSON object.
     #[error("the claims are no JSON object")]
     ClaimsNotObject,
+    /// An ID token, which tells a client who the user is but gives no access.
+    #[error("an ID token is not an access token")]
+    IdToken,
 }
+
+/// The claim that marks ID tokens, and its value. Access tokens have the same issuer, subject and keys.
+pub const ID_TOKEN_USE: (&str, &str) = ("basalt_token_use", "id");
 
 /// Signs and verifies tokens, and recognises API keys.
 pub struct Keys {
@@ -167,12 +173,28 @@ impl Keys {
         Ok(())
     }
 
-    /// Verifies structure, `alg`, `kid` and signature. Verified tokens are cached by their text.
+    /// Verifies structure, `alg`, `kid` and signature of an access token. Verified tokens are cached by their text.
     ///
     /// # Errors
     /// The first check that failed.
     pub fn verify(&self, token: &str) -> Result<Arc<Claims>, TokenError> {
+        let claims = self.ring.load().verify(token)?;
+        let (name, id) = ID_TOKEN_USE;
+        if claims.get_str(name) == Some(id) { Err(TokenError::IdToken) } else { Ok(claims) }
+    }
+
+    /// As [`Self::verify`], for ID tokens.
+    ///
+    /// # Errors
+    /// The first check that failed.
+    pub fn verify_id_token(&self, token: &str) -> Result<Arc<Claims>, TokenError> {
         self.ring.load().verify(token)
+    }
+
+    /// The algorithm of the signing key, such as `ES256`; `None` without one.
+    #[must_use]
+    pub fn signing_algorithm(&self) -> Option<String> {
+        self.ring.load().signing_algorithm()
     }
 
     /// Signs claims with the signing key, whose `kid` goes into the header.

@@ -35,7 +35,10 @@ pub(crate) fn check(keys: &Keys, clock: &Clock, headers: &HeaderMap) -> Result<(
         TokenError::Empty | TokenError::Parts(_) | TokenError::BadHeader | TokenError::Encrypted => {
             GateError::Format
         }
-        TokenError::NoKey { .. } | TokenError::BadSignature | TokenError::ClaimsNotObject => invalid(),
+        TokenError::NoKey { .. }
+        | TokenError::BadSignature
+        | TokenError::ClaimsNotObject
+        | TokenError::IdToken => invalid(),
     })?;
     #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are exact in an f64")]
     let now = clock.unix_seconds() as f64;

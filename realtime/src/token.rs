@@ -175,7 +175,8 @@ impl Tokens {
             | TokenError::Parts(_)
             | TokenError::BadHeader
             | TokenError::Encrypted
-            | TokenError::ClaimsNotObject => TokenFault::Malformed,
+            | TokenError::ClaimsNotObject
+            | TokenError::IdToken => TokenFault::Malformed,
             TokenError::Unsupported { .. } => TokenFault::Signer { kid: None },
             TokenError::NoKey { kid, .. } => TokenFault::Signer { kid },
             TokenError::BadSignature => TokenFault::Signature,

@@ -124,7 +124,9 @@ fn token_error(error: TokenError) -> AuthError {
             "No suitable key or wrong key type".to_owned(),
             Some("None of the keys was able to decode the JWT".to_owned()),
         ),
-        TokenError::ClaimsNotObject => return AuthError::Claims("Parsing claims failed".to_owned()),
+        TokenError::ClaimsNotObject | TokenError::IdToken => {
+            return AuthError::Claims("Parsing claims failed".to_owned());
+        }
     };
     AuthError::Token { message, details }
 }

@@ -136,7 +136,9 @@ impl Callers {
             TokenError::Empty | TokenError::Parts(_) | TokenError::BadHeader | TokenError::Encrypted => {
                 "Invalid Compact JWS"
             }
-            TokenError::ClaimsNotObject => "JWT Claims Set must be a top-level JSON object",
+            TokenError::ClaimsNotObject | TokenError::IdToken => {
+                "JWT Claims Set must be a top-level JSON object"
+            }
             TokenError::Unsupported { .. } => "\"alg\" (Algorithm) Header Parameter value not allowed",
             TokenError::NoKey { .. } | TokenError::BadSignature => "signature verification failed",
         })?;

@@ -24,6 +24,7 @@ mod invite;
 mod limits;
 mod mail_limits;
 mod mail_support;
+mod oauth_server;
 mod otp;
 mod outage;
 mod pkce;

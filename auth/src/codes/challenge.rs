@@ -1,5 +1,9 @@
 //! The PKCE challenge of a request (auth.md §3.2); [`crate::codes::flow_state`] stores it.
 
+use aws_lc_rs::digest::{SHA256, digest};
+use basalt_core::random;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 
 use crate::error::AuthError;
@@ -53,6 +57,16 @@ impl Challenge {
     }
 }
 
+/// Whether `verifier` matches `challenge`. An empty challenge matches none.
+pub(crate) fn is_verifier(method: &str, challenge: &str, verifier: &str) -> bool {
+    let expected = match method {
+        "s256" => URL_SAFE_NO_PAD.encode(digest(&SHA256, verifier.as_bytes())),
+        "plain" => verifier.to_owned(),
+        _ => return false,
+    };
+    !challenge.is_empty() && random::constant_time_eq(challenge.as_bytes(), expected.as_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,5 +89,17 @@ mod tests {
         }
         assert_eq!(message(&"a".repeat(128), "s256"), None);
         assert!(message(&format!("{good}!"), "s256").unwrap().contains("can only contain alphanumeric"));
+    }
+
+    #[test]
+    fn matches_the_test_vector_of_the_contract() {
+        let (challenge, verifier) =
+            ("E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk");
+        assert!(is_verifier("s256", challenge, verifier));
+        assert!(!is_verifier("s256", challenge, challenge));
+        assert!(!is_verifier("plain", challenge, verifier));
+        assert!(is_verifier("plain", verifier, verifier));
+        assert!(!is_verifier("", verifier, verifier));
+        assert!(!is_verifier("plain", "", ""));
     }
 }

@@ -7,12 +7,10 @@
 use aws_lc_rs::digest::{SHA256, digest};
 use basalt_core::random;
 use basalt_pg::pool::Tx;
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::codes::challenge::Challenge;
+use crate::codes::challenge::{Challenge, is_verifier};
 use crate::database::column;
 use crate::error::AuthError;
 use crate::providers::{FlowSecret, ProviderTokens};
@@ -289,31 +287,4 @@ where id = $1";
 /// The stored hash of an authorization code.
 fn stored(code: &str) -> String {
     hex::encode(digest(&SHA256, code.as_bytes()))
-}
-
-/// Whether `verifier` matches `challenge`. An empty challenge matches none.
-fn is_verifier(method: &str, challenge: &str, verifier: &str) -> bool {
-    let expected = match method {
-        "s256" => URL_SAFE_NO_PAD.encode(digest(&SHA256, verifier.as_bytes())),
-        "plain" => verifier.to_owned(),
-        _ => return false,
-    };
-    !challenge.is_empty() && random::constant_time_eq(challenge.as_bytes(), expected.as_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn matches_the_test_vector_of_the_contract() {
-        let (challenge, verifier) =
-            ("E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk");
-        assert!(is_verifier("s256", challenge, verifier));
-        assert!(!is_verifier("s256", challenge, challenge));
-        assert!(!is_verifier("plain", challenge, verifier));
-        assert!(is_verifier("plain", verifier, verifier));
-        assert!(!is_verifier("", verifier, verifier));
-        assert!(!is_verifier("plain", "", ""));
-    }
 }

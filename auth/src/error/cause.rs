@@ -169,6 +169,7 @@ impl From<TokenError> for AuthError {
                 kid.unwrap_or_else(|| "<nil>".to_owned())
             ),
             TokenError::BadSignature => "token signature is invalid: signature is invalid".to_owned(),
+            TokenError::IdToken => "token is unverifiable: it is an ID token".to_owned(),
             TokenError::ClaimsNotObject => "token is malformed: could not JSON decode claim".to_owned(),
         })
     }

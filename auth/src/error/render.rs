@@ -137,7 +137,7 @@ fn error_response(error: &AuthError, context: &RenderContext) -> Response {
         (AuthError::NonceMismatch, _) => {
             (status, json!({ "error": "invalid nonce", "error_description": error.to_string() }))
         }
-        (AuthError::OAuthClientSession, _) => {
+        (AuthError::OAuthClientSession | AuthError::OAuth { .. }, _) => {
             (status, json!({ "error": code, "error_description": error.to_string() }))
         }
         (_, Some((status, postgres))) if context.version == ApiVersion::Initial => {

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::AuthError;
+use super::{AuthError, OAuthCode};
 
 impl AuthError {
     /// Status and code. No `_` arm: a new variant must choose its own.
@@ -51,7 +51,9 @@ impl AuthError {
             Self::RefreshTokenAlreadyUsed => (BAD, "refresh_token_already_used"),
             Self::NoValidSession => (BAD, "session_not_found"),
             Self::SessionExpired(_) => (BAD, "session_expired"),
-            Self::OAuthClientSession => (BAD, "invalid_client"),
+            Self::OAuthClientSession | Self::OAuth { code: OAuthCode::InvalidClient, .. } => {
+                (BAD, "invalid_client")
+            }
             Self::OtpExpired | Self::LinkExpired => (DENIED, "otp_expired"),
             Self::VerifyBanned => (DENIED, "user_banned"),
             Self::VerifyEmailFormat => (REFUSED, "validation_failed"),
@@ -81,8 +83,9 @@ impl AuthError {
             Self::ChallengeMismatch => (REFUSED, "mfa_ip_address_mismatch"),
             Self::ChallengeExpired(_) => (REFUSED, "mfa_challenge_expired"),
             Self::WrongTotpCode => (REFUSED, "mfa_verification_failed"),
-            Self::InvalidRequest(_) => (BAD, "invalid_request"),
-            Self::UnacceptableAudience(_) => (BAD, "invalid_request"),
+            Self::InvalidRequest(_)
+            | Self::UnacceptableAudience(_)
+            | Self::OAuth { code: OAuthCode::InvalidRequest, .. } => (BAD, "invalid_request"),
             Self::NonceMismatch => (BAD, "invalid_nonce"),
             Self::ProviderFailed { .. } | Self::NoExternalEmail | Self::SeveralAccounts => {
                 (BROKEN, "unexpected_failure")
@@ -92,6 +95,17 @@ impl AuthError {
             Self::OAuthStateUsed => (BAD, "flow_state_already_used"),
             Self::ExternalEmailUnverified(_) => (DENIED, "provider_email_needs_verification"),
             Self::IdentityLinked | Self::IdentityLinkedElsewhere => (REFUSED, "identity_already_exists"),
+            Self::OAuth { code: OAuthCode::InvalidGrant, .. } => (BAD, "invalid_grant"),
+            Self::OAuth { code: OAuthCode::InvalidScope, .. } => (BAD, "invalid_scope"),
+            Self::OAuth { code: OAuthCode::InvalidTarget, .. } => (BAD, "invalid_target"),
+            Self::OAuth { code: OAuthCode::UnauthorizedClient, .. } => (BAD, "unauthorized_client"),
+            Self::OAuth { code: OAuthCode::UnsupportedGrantType, .. } => (BAD, "unsupported_grant_type"),
+            Self::OAuthClientNotFound => (StatusCode::NOT_FOUND, "oauth_client_not_found"),
+            Self::OAuthAuthorizationNotFound => (StatusCode::NOT_FOUND, "oauth_authorization_not_found"),
+            Self::OAuthAuthorizationDecided => (BAD, "validation_failed"),
+            Self::OAuthConsentNotFound => (StatusCode::NOT_FOUND, "oauth_consent_not_found"),
+            Self::RegistrationDisabled => (DENIED, "oauth_dynamic_client_registration_disabled"),
+            Self::ClientSessionRefused => (DENIED, "insufficient_scope"),
             Self::IssuerDisabled(_) => (BAD, "provider_disabled"),
             Self::UnsupportedChain => (BAD, "web3_unsupported_chain"),
             Self::ManualLinkingDisabled => (StatusCode::NOT_FOUND, "manual_linking_disabled"),

@@ -209,6 +209,7 @@ impl Answer<'_> {
             now,
             weak_password: None,
             provider_tokens: None,
+            client: None,
         })
     }
 }

@@ -271,5 +271,14 @@ pub(crate) async fn sign_in(
             .await?
             .ok_or_else(vanished)?;
     let account = users::account(tx, user_id).await?.ok_or_else(vanished)?;
-    Ok(Granted { account, session_id, amr, refresh_token, now, weak_password: None, provider_tokens: None })
+    Ok(Granted {
+        account,
+        session_id,
+        amr,
+        refresh_token,
+        now,
+        weak_password: None,
+        provider_tokens: None,
+        client: None,
+    })
 }

@@ -29,6 +29,13 @@ pub(crate) struct Caller {
     pub(crate) session: Option<Session>,
 }
 
+impl Caller {
+    /// The OAuth client that acts for the user.
+    pub(crate) fn client_id(&self) -> Option<Uuid> {
+        self.session.as_ref()?.oauth_client_id
+    }
+}
+
 impl Bearer {
     /// Reads and verifies the bearer of a request.
     ///
@@ -59,11 +66,20 @@ impl Bearer {
         self.claims.role().is_some_and(|role| auth.config.is_admin_role(role))
     }
 
-    /// The user and session of the token.
+    /// The user and session of the token, for routes that read or change the account.
+    ///
+    /// # Errors
+    /// Those of [`Self::caller_or_client`], or the session belongs to an OAuth client.
+    pub(crate) async fn caller(&self, auth: &Auth, tx: &Tx) -> Result<Caller, AuthError> {
+        let caller = self.caller_or_client(auth, tx).await?;
+        if caller.client_id().is_some() { Err(AuthError::ClientSessionRefused) } else { Ok(caller) }
+    }
+
+    /// The user and session of the token. The session may belong to an OAuth client that acts for the user.
     ///
     /// # Errors
     /// The token names no user, or the user or session does not exist.
-    pub(crate) async fn caller(&self, auth: &Auth, tx: &Tx) -> Result<Caller, AuthError> {
+    pub(crate) async fn caller_or_client(&self, auth: &Auth, tx: &Tx) -> Result<Caller, AuthError> {
         let sub = self.claims.sub().filter(|sub| !sub.is_empty()).ok_or(AuthError::NoSub)?;
         let user_id = Uuid::try_parse(sub).map_err(|_error| AuthError::SubNotUuid)?;
         let session_id = self.session_id()?;

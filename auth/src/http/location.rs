@@ -46,7 +46,7 @@ impl Location {
         Self { fragment: Some(encode(all)), ..self }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         match &self.fragment {
             Some(fragment) => format!("{}#{fragment}", self.target),
             None => self.target.clone(),

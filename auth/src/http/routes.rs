@@ -12,6 +12,8 @@ pub(crate) mod identities;
 pub(crate) mod invite;
 pub(crate) mod jwks;
 pub(crate) mod logout;
+pub(crate) mod oauth;
+pub(crate) mod oauth_clients;
 pub(crate) mod otp;
 pub(crate) mod reauthenticate;
 pub(crate) mod recover;

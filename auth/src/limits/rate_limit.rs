@@ -42,6 +42,8 @@ pub(crate) struct RateLimits {
     pub(crate) user: RateLimit,
     /// Sign-ins at external providers that begin.
     pub(crate) authorize: RateLimit,
+    /// OAuth clients that register themselves.
+    pub(crate) client_registration: RateLimit,
     pub(crate) factor_challenge: RateLimit,
     pub(crate) factor_verify: RateLimit,
     /// Wrong passwords.
@@ -63,6 +65,11 @@ impl RateLimits {
             otp: otp("otp"),
             user: otp("user"),
             authorize: RateLimit::new("authorize", config.rate_limit_token_refresh, FIVE_MINUTES),
+            client_registration: RateLimit::new(
+                "oauth_client_registration",
+                config.rate_limit_oauth_dynamic_client_register,
+                FIVE_MINUTES,
+            ),
             factor_challenge: factor("mfa_challenge"),
             factor_verify: factor("mfa_verify"),
             accounts: AccountLimit::new(config.rate_limit_sign_in_failures),

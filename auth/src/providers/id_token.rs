@@ -88,13 +88,13 @@ impl Issuers {
     ) -> Result<Value, AuthError> {
         const BAD: AuthError = AuthError::InvalidRequest("Bad ID token");
         let (mut discovery, keys) = self.load(client, &issuer, TTL).await?;
-        let claims = match keys.verify(token) {
+        let claims = match keys.verify_id_token(token) {
             Ok(claims) => claims,
             Err(_error) => {
                 // The issuer may have new keys.
                 let (newer, keys) = self.load(client, &issuer, LEAST_AGE).await?;
                 discovery = newer;
-                keys.verify(token).map_err(|_error| BAD)?
+                keys.verify_id_token(token).map_err(|_error| BAD)?
             }
         };
         check_issuer(&discovery, &issuer, &claims)?;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use basalt_core::keys::Keys;
+use basalt_core::keys::{ID_TOKEN_USE, Keys};
 use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::config::AuthConfig;
@@ -31,6 +32,16 @@ struct AccessClaims<'a> {
     amr: &'a [Amr],
     session_id: Uuid,
     is_anonymous: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_id: Option<Uuid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<&'a str>,
+}
+
+/// The OAuth client that a session belongs to.
+pub(crate) struct ClientGrant {
+    pub(crate) client_id: Uuid,
+    pub(crate) scope: String,
 }
 
 /// Result of a grant. [`AccessTokens`] issues its access token.
@@ -45,6 +56,8 @@ pub(crate) struct Granted {
     pub(crate) weak_password: Option<Option<Weakness>>,
     /// The tokens of the external provider, at the sign-in with it.
     pub(crate) provider_tokens: Option<ProviderTokens>,
+    /// `None` for the user's own sessions.
+    pub(crate) client: Option<ClientGrant>,
 }
 
 impl Granted {
@@ -56,7 +69,16 @@ impl Granted {
     ) -> Result<Self, AuthError> {
         let NewSession { session_id, user, amr, refresh_token } = new_session;
         let account = users::complete(tx, user).await?;
-        Ok(Self { account, session_id, amr, refresh_token, now, weak_password: None, provider_tokens: None })
+        Ok(Self {
+            account,
+            session_id,
+            amr,
+            refresh_token,
+            now,
+            weak_password: None,
+            provider_tokens: None,
+            client: None,
+        })
     }
 }
 
@@ -111,7 +133,37 @@ impl AccessTokens {
             amr: &granted.amr,
             session_id: granted.session_id,
             is_anonymous: user.is_anonymous,
+            client_id: granted.client.as_ref().map(|client| client.client_id),
+            scope: granted.client.as_ref().map(|client| client.scope.as_str()),
         };
         Ok(AccessToken { text: self.keys.sign(&claims)?, expires_in: self.lifetime_seconds, expires_at })
+    }
+
+    /// Issues an ID token, which tells the OAuth client of a session who the user is. `claims` are those of the granted scopes.
+    ///
+    /// # Errors
+    /// It cannot be signed.
+    pub(crate) fn issue_id_token(
+        &self,
+        granted: &Granted,
+        client_id: Uuid,
+        mut claims: Object,
+        nonce: Option<&str>,
+    ) -> Result<String, AuthError> {
+        let issued_at = granted.now.as_second();
+        let (name, id) = ID_TOKEN_USE;
+        let fixed: [(&str, Value); 6] = [
+            ("iss", self.issuer.as_str().into()),
+            ("sub", granted.account.user.id.to_string().into()),
+            ("aud", client_id.to_string().into()),
+            ("iat", issued_at.into()),
+            ("exp", issued_at.saturating_add(self.lifetime_seconds).into()),
+            (name, id.into()),
+        ];
+        claims.extend(fixed.map(|(name, value)| (name.to_owned(), value)));
+        if let Some(nonce) = nonce {
+            claims.insert("nonce".to_owned(), nonce.into());
+        }
+        Ok(self.keys.sign(&claims)?)
     }
 }

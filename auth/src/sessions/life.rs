@@ -71,7 +71,7 @@ fn age(start: Timestamp, now: Timestamp) -> Duration {
 }
 
 /// Whether another session of the user was used later (`sessions.single_per_user`); with `sessions.tags`, another one with the
-/// same tag. An unknown tag counts as the first.
+/// same tag. An unknown tag counts as the first. Sessions of OAuth clients neither count nor are superseded.
 pub(crate) async fn is_superseded(
     tx: &Tx,
     limits: SessionLimits<'_>,
@@ -80,11 +80,11 @@ pub(crate) async fn is_superseded(
     const NEWEST: &str = "\
 select s.id
 from auth.sessions s
-where s.user_id = $1 and (cardinality($2::text[]) = 0
+where s.user_id = $1 and s.oauth_client_id is null and (cardinality($2::text[]) = 0
   or (case when s.tag = any($2) then s.tag else $2[1] end) = (case when $3::text = any($2) then $3 else $2[1] end))
 order by greatest(s.refreshed_at at time zone 'utc', s.created_at) desc nulls last, s.id
 limit 1";
-    if !limits.is_single_per_user {
+    if !limits.is_single_per_user || session.oauth_client_id.is_some() {
         return Ok(false);
     }
     let row = tx.query_opt(NEWEST, &[&session.user_id, &limits.tags, &session.tag]).await?;
@@ -106,6 +106,7 @@ mod tests {
             not_after: None,
             tag: None,
             oauth_client_id: None,
+            scopes: None,
             hmac_key: None,
             counter: 0,
         }

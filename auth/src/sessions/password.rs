@@ -82,6 +82,7 @@ select ",
             now: self.now,
             weak_password: None,
             provider_tokens: None,
+            client: None,
         }))
     }
 }

@@ -318,6 +318,10 @@ impl Ring {
         self.signer.as_ref().ok_or(KeyError::NoSigner)?.sign(claims)
     }
 
+    pub(super) fn signing_algorithm(&self) -> Option<String> {
+        self.signer.as_ref().map(|signer| format!("{:?}", signer.header.alg))
+    }
+
     pub(super) fn sign_with_secret(&self, claims: &impl Serialize) -> Result<String, KeyError> {
         self.secret_signer.as_ref().or(self.signer.as_ref()).ok_or(KeyError::NoSigner)?.sign(claims)
     }

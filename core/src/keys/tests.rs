@@ -50,6 +50,15 @@ fn an_es256_key_verifies_its_own_signature() {
 }
 
 #[test]
+fn id_tokens_are_not_access_tokens() {
+    let keys = Keys::new(material(vec![generate_es256().unwrap()])).unwrap();
+    let token = keys.sign(&json!({ "sub": "a", "role": "authenticated", "basalt_token_use": "id" })).unwrap();
+    assert_eq!(keys.verify(&token), Err(TokenError::IdToken));
+    assert_eq!(keys.verify_id_token(&token).unwrap().sub(), Some("a"));
+    assert_eq!(keys.signing_algorithm().as_deref(), Some("ES256"));
+}
+
+#[test]
 fn the_secret_signs_when_no_key_does() {
     let keys = Keys::new(material(Vec::new())).unwrap();
     let token = keys.sign(&json!({ "sub": "a" })).unwrap();

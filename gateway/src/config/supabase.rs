@@ -106,7 +106,10 @@ const NAMES: &[(&str, Meaning)] = &[
     ("auth.web3.", Later("sign-in with wallets")),
     ("auth.hook.", Later("hooks")),
     ("auth.captcha.", Later("captchas")),
-    ("auth.oauth_server.", Later("the OAuth server")),
+    ("auth.oauth_server.enabled", Same("auth.oauth_server_enabled")),
+    ("auth.oauth_server.allow_dynamic_registration", Same("auth.oauth_server_allow_dynamic_registration")),
+    ("auth.oauth_server.authorization_url_path", Same("auth.oauth_server_authorization_path")),
+    ("auth.oauth_server.", Later("this setting of the OAuth server")),
     ("auth.passkey.", Later("passkeys")),
     ("auth.webauthn.", Later("passkeys")),
     ("storage.enabled", AlwaysOn("the storage service is always served")),
@@ -129,14 +132,13 @@ const NAMES: &[(&str, Meaning)] = &[
 ];
 
 /// Tables with `enabled = false` whose other keys then mean nothing; and those of which only `enabled` matters.
-const SWITCHED: [&str; 13] = [
+const SWITCHED: [&str; 12] = [
     "api.tls",
     "auth.external.",
     "auth.third_party.",
     "auth.web3.",
     "auth.hook.",
     "auth.captcha",
-    "auth.oauth_server",
     "auth.passkey",
     "auth.webauthn",
     "auth.sms.",

@@ -24,7 +24,7 @@ use crate::database;
 use crate::error::AuthError;
 use crate::fields::text;
 use crate::origin::Origin;
-use crate::sessions::access_token::Granted;
+use crate::sessions::access_token::{ClientGrant, Granted};
 use crate::sessions::refresh_token::{RefreshToken, SessionKey, SignedCounter};
 use crate::sessions::{self, Scope, Session, SessionDetails, SessionLimits};
 use crate::state::Auth;
@@ -49,27 +49,42 @@ enum TokenStatus {
 }
 
 impl RefreshGrant {
-    pub(crate) async fn run(&self, auth: &Auth, origin: &Origin) -> Result<Granted, AuthError> {
+    pub(crate) const fn new(refresh_token: Option<String>) -> Self {
+        Self { refresh_token }
+    }
+
+    /// Refreshes a session of the user, or of the OAuth client that asks for it.
+    pub(crate) async fn run(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        client_id: Option<Uuid>,
+    ) -> Result<Granted, AuthError> {
         let text = text(&self.refresh_token);
         let token = RefreshToken::parse(text).ok_or(AuthError::validation("Refresh token is not valid"))?;
         match &token {
             // A v1 token does not contain its session's id, so all of them share a queue.
             RefreshToken::V1(text) => {
                 let _turn = auth.refresh_locks.take(Uuid::nil()).await?;
-                stored::refresh(auth, origin, text).await
+                stored::refresh(auth, origin, text, client_id).await
             }
             RefreshToken::V2(token) => {
                 let _turn = auth.refresh_locks.take(token.session_id).await?;
-                refresh(auth, origin, token).await
+                refresh(auth, origin, token, client_id).await
             }
         }
     }
 }
 
-async fn refresh(auth: &Auth, origin: &Origin, token: &SignedCounter) -> Result<Granted, AuthError> {
+async fn refresh(
+    auth: &Auth,
+    origin: &Origin,
+    token: &SignedCounter,
+    client_id: Option<Uuid>,
+) -> Result<Granted, AuthError> {
     for round in 1..=ATTEMPTS {
         let tx = auth.autocommit(origin).await?;
-        let granted = Box::pin(attempt(auth, origin, &tx, token)).await;
+        let granted = Box::pin(attempt(auth, origin, &tx, token, client_id)).await;
         match database::finish(tx, granted).await {
             Ok(Some(granted)) => return Ok(granted),
             Ok(None) => {}
@@ -87,13 +102,14 @@ async fn attempt(
     origin: &Origin,
     tx: &Tx,
     token: &SignedCounter,
+    client_id: Option<Uuid>,
 ) -> Result<Option<Granted>, AuthError> {
     let now = auth.now();
     let details =
         sessions::find_details(tx, token.session_id).await?.ok_or(AuthError::RefreshTokenNotFound)?;
     let key = details.session.hmac_key.as_deref().and_then(SessionKey::from_column);
     let key = key.filter(|key| token.is_signed_by(key)).ok_or(AuthError::RefreshTokenNotFound)?;
-    check(auth, tx, &details, now).await?;
+    check(auth, tx, &details, client_id, now).await?;
     let counter = match token_status(auth, &details.session, token, now)? {
         TokenStatus::Advance(counter) => {
             let audit_log = auth.audit_log(&origin.client);
@@ -111,6 +127,9 @@ async fn attempt(
 fn granted(details: SessionDetails, key: &SessionKey, counter: i64, now: Timestamp) -> Granted {
     let SessionDetails { session, account, amr } = details;
     let refresh_token = key.token(session.id, counter);
+    let client = session
+        .oauth_client_id
+        .map(|client_id| ClientGrant { client_id, scope: session.scopes.unwrap_or_default() });
     Granted {
         account,
         session_id: session.id,
@@ -119,6 +138,7 @@ fn granted(details: SessionDetails, key: &SessionKey, counter: i64, now: Timesta
         now,
         weak_password: None,
         provider_tokens: None,
+        client,
     }
 }
 
@@ -144,12 +164,18 @@ async fn reused(auth: &Auth, origin: &Origin, details: &SessionDetails, now: Tim
 }
 
 /// Checks that do not depend on the token.
-async fn check(auth: &Auth, tx: &Tx, details: &SessionDetails, now: Timestamp) -> Result<(), AuthError> {
+async fn check(
+    auth: &Auth,
+    tx: &Tx,
+    details: &SessionDetails,
+    client_id: Option<Uuid>,
+    now: Timestamp,
+) -> Result<(), AuthError> {
     let SessionDetails { session, account, amr } = details;
     if account.user.is_banned(now) {
         return Err(AuthError::RefreshBanned);
     }
-    if session.oauth_client_id.is_some() {
+    if session.oauth_client_id != client_id {
         return Err(AuthError::OAuthClientSession);
     }
     let limits = SessionLimits::new(&auth.config);

@@ -27,7 +27,7 @@ pub(crate) async fn post(
 }
 
 async fn end(auth: &Auth, request: &RequestContext, bearer: &Bearer, tx: &Tx) -> Result<(), AuthError> {
-    let caller = bearer.caller(auth, tx).await?;
+    let caller = bearer.caller_or_client(auth, tx).await?;
     if let Some(scope) = scope(request, &caller)? {
         sessions::end(tx, caller.account.user.id, scope).await?;
     }
@@ -36,10 +36,13 @@ async fn end(auth: &Auth, request: &RequestContext, bearer: &Bearer, tx: &Tx) ->
         .await
 }
 
-/// `None` if there is nothing to end: `local` with a token that has no session.
+/// `None` if there is nothing to end: `local` with a token that has no session. An OAuth client can end only its own session.
 fn scope(request: &RequestContext, caller: &Caller) -> Result<Option<Scope>, AuthError> {
     let session = caller.session.as_ref().map(|session| session.id);
     match request.query("scope") {
+        None | Some("global" | "others") if caller.client_id().is_some() => {
+            Err(AuthError::ClientSessionRefused)
+        }
         None | Some("global") => Ok(Some(Scope::Global)),
         Some("local") => Ok(session.map(Scope::Local)),
         Some("others") => Ok(Some(session.map_or(Scope::Global, Scope::Others))),

@@ -34,7 +34,7 @@ pub(crate) async fn post(
             ("password", Box::pin(grant.run(&auth, &request.origin)).await)
         }
         Some("refresh_token") => {
-            ("refresh_token", read_json::<RefreshGrant>(body).await?.run(&auth, &request.origin).await)
+            ("refresh_token", read_json::<RefreshGrant>(body).await?.run(&auth, &request.origin, None).await)
         }
         Some("pkce") => ("pkce", read_json::<PkceGrant>(body).await?.run(&auth, &request.origin).await),
         Some("id_token") => {

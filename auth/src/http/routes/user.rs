@@ -56,7 +56,7 @@ pub(crate) async fn get(
 ) -> Result<Response, AuthError> {
     let bearer = Bearer::read(&auth, &request)?;
     let tx = auth.begin(&request.origin).await?;
-    let caller = bearer.caller(&auth, &tx).await;
+    let caller = bearer.caller_or_client(&auth, &tx).await;
     let caller = database::finish(tx, caller).await?;
     if !bearer.is_for(&auth, bearer.audience(&auth, &request)) {
         return Err(AuthError::validation("Token audience doesn't match request audience"));

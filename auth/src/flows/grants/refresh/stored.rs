@@ -3,6 +3,7 @@
 
 use basalt_pg::pool::Tx;
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use super::{TokenStatus, check, granted, is_within_reuse_interval, reused};
 use crate::audit::Action;
@@ -21,10 +22,15 @@ enum Outcome {
 }
 
 /// Refreshes with a v1 token. Locks the session, since rows of two tables change.
-pub(super) async fn refresh(auth: &Auth, origin: &Origin, token: &str) -> Result<Granted, AuthError> {
+pub(super) async fn refresh(
+    auth: &Auth,
+    origin: &Origin,
+    token: &str,
+    client_id: Option<Uuid>,
+) -> Result<Granted, AuthError> {
     let now = auth.now();
     let tx = auth.begin(origin).await?;
-    let outcome = outcome(auth, origin, &tx, token, now).await;
+    let outcome = outcome(auth, origin, &tx, token, client_id, now).await;
     match database::finish(tx, outcome).await? {
         Outcome::Granted(granted) => Ok(*granted),
         Outcome::Reused(details) => Err(reused(auth, origin, &details, now).await),
@@ -36,6 +42,7 @@ async fn outcome(
     origin: &Origin,
     tx: &Tx,
     token: &str,
+    client_id: Option<Uuid>,
     now: Timestamp,
 ) -> Result<Outcome, AuthError> {
     let unlocked = sessions::find_stored_token(tx, token).await?.ok_or(AuthError::RefreshTokenNotFound)?;
@@ -45,7 +52,7 @@ async fn outcome(
     let details = sessions::find_details(tx, session_id).await?.ok_or(AuthError::RefreshTokenNotFound)?;
     let key = details.session.hmac_key.as_deref().and_then(SessionKey::from_column);
     let key = key.unwrap_or_else(SessionKey::generate);
-    check(auth, tx, &details, now).await?;
+    check(auth, tx, &details, client_id, now).await?;
     let counter = match token_status(auth, &details.session, &stored, now) {
         TokenStatus::Advance(counter) => {
             let user = &details.account.user;
