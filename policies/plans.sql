@@ -11,12 +11,15 @@ grant all on public.plans to service_role;
 drop policy if exists "members see their plans" on public.plans;
 create policy "members see their plans" on public.plans
   for select to authenticated
-  using (user_id = (select auth.uid()) or id = any (array(select app_private.my_plans())));
+  using (
+    (user_id = (select auth.uid()) and (select app_private.has_required_factor()))
+    or id = any (array(select app_private.my_plans()))
+  );
 
 drop policy if exists "everybody makes plans of his own" on public.plans;
 create policy "everybody makes plans of his own" on public.plans
   for insert to authenticated
-  with check (user_id = (select auth.uid()));
+  with check (user_id = (select auth.uid()) and (select app_private.has_required_factor()));
 
 drop policy if exists "owners and managers edit" on public.plans;
 create policy "owners and managers edit" on public.plans

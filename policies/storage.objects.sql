@@ -82,3 +82,23 @@ drop policy if exists "administrators delete the site's logos" on storage.object
 create policy "administrators delete the site's logos" on storage.objects
   for delete to authenticated
   using (bucket_id = 'public' and (select public.is_admin()));
+
+-- Each user has a folder, which is named after the user's id. Everyone reads the pictures by their URLs.
+drop policy if exists "users see their avatars" on storage.objects;
+create policy "users see their avatars" on storage.objects
+  for select to authenticated
+  using (bucket_id = 'avatars' and (storage.foldername(name))[1] = (select auth.uid())::text);
+
+drop policy if exists "users add their avatars" on storage.objects;
+create policy "users add their avatars" on storage.objects
+  for insert to authenticated
+  with check (
+    bucket_id = 'avatars'
+    and (storage.foldername(name))[1] = (select auth.uid())::text
+    and (select app_private.has_required_factor())
+  );
+
+drop policy if exists "users delete their avatars" on storage.objects;
+create policy "users delete their avatars" on storage.objects
+  for delete to authenticated
+  using (bucket_id = 'avatars' and (storage.foldername(name))[1] = (select auth.uid())::text);

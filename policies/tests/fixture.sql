@@ -83,3 +83,10 @@ insert into app_private.invitation_mails (member_id, token_hash, created_at, ref
   ('7e572000-0000-4000-8000-000000000003', sha256('7e573000-0000-4000-8000-000000000009'), now() - interval '1 hour', 'refused'),
   ('7e572000-0000-4000-8000-000000000004', sha256('third'), now() - interval '1 hour', 'refused'),
   ('7e572000-0000-4000-8000-000000000005', sha256('guest'), now() - interval '1 hour', 'refused');
+
+-- The owner of the other plan has a second factor.
+insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, created_at, updated_at) values
+  ('7e57a000-0000-4000-8000-000000000001', '7e570000-0000-4000-8000-000000000006', 'Phone', 'totp', 'verified', now(), now());
+
+-- A picture of a user.
+insert into storage.objects (bucket_id, name) values ('avatars', '7e570000-0000-4000-8000-000000000002/a.png');

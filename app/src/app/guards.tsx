@@ -10,6 +10,11 @@ const SessionEndedDialog = lazyExtra(() =>
   import("@/features/auth/session-ended-dialog").then(({ SessionEndedDialog }) => SessionEndedDialog),
 );
 
+const CodeScreen = lazyPart(
+  () => import("@/features/auth/code-screen").then(({ CodeScreen }) => CodeScreen),
+  <LoadingState label="Loading..." />,
+);
+
 const PendingCheckout = lazyPart(
   () => import("./pending-checkout").then(({ PendingCheckout }) => PendingCheckout),
   <LoadingState label="Setting up your subscription" />,
@@ -17,7 +22,7 @@ const PendingCheckout = lazyPart(
 
 /** Lets signed-in people through; sends others to /login, from where they come back. A courtesy: policies decide. */
 export function RequireUser() {
-  const { loading, user, lapsedUser, cameTooLate } = useAuth();
+  const { loading, user, codeUser, lapsedUser, cameTooLate } = useAuth();
   const { pathname, search, hash } = useLocation();
   if (loading) return <LoadingState label="Checking your session..." />;
   const person = user ?? lapsedUser;
@@ -27,7 +32,7 @@ export function RequireUser() {
   return (
     <>
       <Outlet context={person} />
-      {lapsedUser && <SessionEndedDialog user={lapsedUser} />}
+      {lapsedUser && <SessionEndedDialog user={lapsedUser} codeUser={codeUser} />}
     </>
   );
 }
@@ -39,11 +44,12 @@ export function useUser() {
 
 /** For screens that make no sense once signed in. */
 export function RequireVisitor() {
-  const { loading, user } = useAuth();
+  const { loading, user, codeUser } = useAuth();
   const { state } = useLocation();
   // As it was before the checkout took it up.
   const [pendingAtStart] = useState(() => pendingPriceId() !== null);
   if (loading) return <LoadingState label="Checking your session..." />;
+  if (codeUser) return <CodeScreen user={codeUser} />;
   if (user && pendingAtStart) return <PendingCheckout />;
   if (user) return <Navigate to={returnPath(state)} replace />;
   return <Outlet />;

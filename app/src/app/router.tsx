@@ -83,6 +83,7 @@ export function routes(queryClient: QueryClient): RouteObject[] {
                     },
                   ],
                 },
+                { path: "account", lazy: () => import("./routes/my-account") },
                 { path: "dashboard/subscription", lazy: () => import("./routes/subscription") },
                 { path: "plan/:planId/print", lazy: () => import("./routes/plan-print") },
                 {

@@ -695,6 +695,7 @@ export type Database = {
           token: string
         }[]
       }
+      delete_my_account: { Args: { only_check?: boolean }; Returns: undefined }
       get_invitation: {
         Args: { plan: string; token: string }
         Returns: {

@@ -2,7 +2,9 @@ import { Outlet, useLocation, useNavigate } from "react-router";
 import { PageHeading } from "@/components/page-heading";
 import { Card } from "@/components/ui/card";
 import { Tabs, TabsContent, TabsList, TabsTrigger } from "@/components/ui/tabs";
+import { ProviderButtons } from "@/features/auth/provider-buttons";
 import { invitedHeading, invitedIn } from "@/lib/invited";
+import { returnPath } from "../guards";
 
 const screens = {
   "/login": { tab: "Log In", title: "Welcome back", subtitle: "Log in to your organization's plans." },
@@ -48,6 +50,7 @@ export function Component() {
             </TabsContent>
           ))}
         </Tabs>
+        <ProviderButtons returnTo={invited?.path ?? returnPath(location.state)} />
       </Card>
     </>
   );

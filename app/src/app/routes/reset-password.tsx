@@ -6,6 +6,7 @@ import { LoadingState } from "@/components/page-state";
 import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
 import { useAuth } from "@/features/auth/auth-context";
+import { CodeScreen } from "@/features/auth/code-screen";
 import { invalidResetLink } from "@/features/auth/messages";
 import { ResetPasswordForm } from "@/features/auth/reset-password-form";
 import { cn } from "@/lib/cn";
@@ -15,10 +16,12 @@ const secondsUntilLogin = 3;
 
 /** Where the link of a reset mail leads. It signs its person in, who is not sent to the dashboard for that. */
 export function Component() {
-  const { loading, user } = useAuth();
+  const { loading, user, codeUser } = useAuth();
   const [done, setDone] = useState(false);
 
   if (done) return <Done />;
+  // The server changes a password only in a session that has used the second factor.
+  if (codeUser) return <CodeScreen user={codeUser} />;
   if (mailLink.accessToken) {
     return (
       <>

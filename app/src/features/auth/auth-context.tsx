@@ -3,10 +3,13 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, use, useEffect, useMemo, useRef, useState } from "react";
 import { sessionInAddress, sessionStoredAtStart } from "@/lib/session-storage";
 import { watchSignOut } from "./deliberate-sign-out";
+import { lacksSecondFactor } from "./second-factor";
 import { adminQuery, isSubscribed, type Subscription, subscriptionQuery } from "./subscription";
 
 export interface Auth {
   user: User | null;
+  /** Has given the password, but not yet the code of the second factor. */
+  codeUser: User | null;
   subscription: Subscription | null;
   isAdmin: boolean;
   /** Until the stored session has been read: neither signed in nor out. */
@@ -22,12 +25,16 @@ export interface Auth {
 interface Session {
   loading: boolean;
   user: User | null;
+  codeUser: User | null;
   lapsedUser: User | null;
   cameTooLate: boolean;
 }
 
+const nobody: Session = { loading: false, user: null, codeUser: null, lapsedUser: null, cameTooLate: false };
+
 export const visitor: Auth = {
   user: null,
+  codeUser: null,
   subscription: null,
   isAdmin: false,
   loading: false,
@@ -46,7 +53,7 @@ interface AuthProviderProps {
 
 export function AuthProvider({ optional, children }: AuthProviderProps) {
   const queryClient = useQueryClient();
-  const [session, setSession] = useState<Session>({ loading: true, user: null, lapsedUser: null, cameTooLate: false });
+  const [session, setSession] = useState<Session>({ ...nobody, loading: true });
   const [failure, setFailure] = useState<Error | null>(null);
   const lastUser = useRef<User | null>(null);
   const wasSignedIn = useRef(false);
@@ -65,7 +72,10 @@ export function AuthProvider({ optional, children }: AuthProviderProps) {
       if (unmounted) return;
       // Synchronous: awaiting the client in here can deadlock it.
       const { data } = basalt.auth.onAuthStateChange((_event, current) => {
-        const user = current?.user ?? null;
+        const isHalfway = current !== null && lacksSecondFactor(current);
+        const user = isHalfway ? null : (current?.user ?? null);
+        const codeUser = isHalfway ? current.user : null;
+        if (codeUser && codeUser.id !== lastUser.current?.id) lastUser.current = null;
         const before = lastUser.current;
         if (user && before && before.id !== user.id) {
           // What the last person could see is not for the next one on this machine.
@@ -78,6 +88,7 @@ export function AuthProvider({ optional, children }: AuthProviderProps) {
         setSession({
           loading: false,
           user,
+          codeUser,
           // What they were typing stays before them, behind a question for the password.
           lapsedUser: user ? null : before,
           cameTooLate: sessionStoredAtStart && !wasSignedIn.current,
@@ -86,7 +97,7 @@ export function AuthProvider({ optional, children }: AuthProviderProps) {
       const unwatch = watchSignOut(() => {
         lastUser.current = null;
         queryClient.clear();
-        setSession({ loading: false, user: null, lapsedUser: null, cameTooLate: false });
+        setSession(nobody);
       });
       unsubscribe = () => {
         data.subscription.unsubscribe();
@@ -101,7 +112,7 @@ export function AuthProvider({ optional, children }: AuthProviderProps) {
     };
   }, [needed, queryClient]);
 
-  const { loading, user, lapsedUser, cameTooLate } = session;
+  const { loading, user, codeUser, lapsedUser, cameTooLate } = session;
   const userId = user?.id ?? "";
   // A failed check means: no administrator, no subscription. It is only logged.
   const admin = useQuery({ ...adminQuery(userId), enabled: user !== null });
@@ -113,8 +124,10 @@ export function AuthProvider({ optional, children }: AuthProviderProps) {
 
   const auth = useMemo<Auth>(
     () =>
-      needed ? { loading, user, lapsedUser, cameTooLate, isAdmin, subscription, shouldPromptForSubscription } : visitor,
-    [needed, loading, user, lapsedUser, cameTooLate, isAdmin, subscription, shouldPromptForSubscription],
+      needed
+        ? { loading, user, codeUser, lapsedUser, cameTooLate, isAdmin, subscription, shouldPromptForSubscription }
+        : visitor,
+    [needed, loading, user, codeUser, lapsedUser, cameTooLate, isAdmin, subscription, shouldPromptForSubscription],
   );
 
   // The client's code could not be fetched: the route's error screen offers a reload.

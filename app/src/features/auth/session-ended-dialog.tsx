@@ -10,11 +10,19 @@ import { DialogBody, DialogFooter, dialogHeader, dialogOverlay, dialogPanel } fr
 import { PasswordInput } from "@/components/ui/password-input";
 import { basalt } from "@/lib/basalt";
 import { cn } from "@/lib/cn";
+import { CodeForm } from "./code-form";
+import { verifiedFactors } from "./code-screen";
 import { announceSignOut } from "./deliberate-sign-out";
 import { loginFailure, unexpectedFailure } from "./messages";
 
+interface SessionEndedDialogProps {
+  user: User;
+  /** The password was right, and the code of the second factor comes next. */
+  codeUser: User | null;
+}
+
 /** Over the screen of someone whose session ended: what they were typing lies behind it, and stays. */
-export function SessionEndedDialog({ user }: { user: User }) {
+export function SessionEndedDialog({ user, codeUser }: SessionEndedDialogProps) {
   const [failure, setFailure] = useState<string | null>(null);
   const { formState, handleSubmit, register } = useForm({ defaultValues: { password: "" } });
 
@@ -43,39 +51,48 @@ export function SessionEndedDialog({ user }: { user: User }) {
               Log in again as {user.email} to go on where you were. What you have typed is still there.
             </Primitive.Description>
           </div>
-          <form
-            noValidate
-            aria-label="Log in again"
-            className="flex min-h-0 flex-col"
-            onSubmit={(event) => {
-              // Within another form, as React sees it: that one is not to be sent.
-              event.stopPropagation();
-              void handleSubmit(signIn)(event);
-            }}
-          >
-            <fieldset disabled={formState.isSubmitting} className="contents">
-              <DialogBody className="grid gap-4">
-                {/* So that a password manager knows whose password is asked for. */}
-                <input type="email" autoComplete="username" value={user.email ?? ""} readOnly hidden />
-                <FormField label="Password" error={formState.errors.password?.message}>
-                  <PasswordInput autoComplete="current-password" {...register("password", { required: "Required" })} />
-                </FormField>
-                {failure && (
-                  <Alert tone="destructive" role="alert">
-                    {failure}
-                  </Alert>
-                )}
-              </DialogBody>
-              <DialogFooter>
-                <Button variant="secondary" onClick={announceSignOut}>
-                  Leave
-                </Button>
-                <SubmitButton busy={formState.isSubmitting} busyLabel="Logging in...">
-                  Log In
-                </SubmitButton>
-              </DialogFooter>
-            </fieldset>
-          </form>
+          {codeUser ? (
+            <DialogBody className="pb-5">
+              <CodeForm factors={verifiedFactors(codeUser)} onCancel={announceSignOut} cancelLabel="Leave" />
+            </DialogBody>
+          ) : (
+            <form
+              noValidate
+              aria-label="Log in again"
+              className="flex min-h-0 flex-col"
+              onSubmit={(event) => {
+                // Within another form, as React sees it: that one is not to be sent.
+                event.stopPropagation();
+                void handleSubmit(signIn)(event);
+              }}
+            >
+              <fieldset disabled={formState.isSubmitting} className="contents">
+                <DialogBody className="grid gap-4">
+                  {/* So that a password manager knows whose password is asked for. */}
+                  <input type="email" autoComplete="username" value={user.email ?? ""} readOnly hidden />
+                  <FormField label="Password" error={formState.errors.password?.message}>
+                    <PasswordInput
+                      autoComplete="current-password"
+                      {...register("password", { required: "Required" })}
+                    />
+                  </FormField>
+                  {failure && (
+                    <Alert tone="destructive" role="alert">
+                      {failure}
+                    </Alert>
+                  )}
+                </DialogBody>
+                <DialogFooter>
+                  <Button variant="secondary" onClick={announceSignOut}>
+                    Leave
+                  </Button>
+                  <SubmitButton busy={formState.isSubmitting} busyLabel="Logging in...">
+                    Log In
+                  </SubmitButton>
+                </DialogFooter>
+              </fieldset>
+            </form>
+          )}
         </Primitive.Content>
       </Primitive.Portal>
     </Primitive.Root>

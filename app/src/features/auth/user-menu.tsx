@@ -1,5 +1,5 @@
 import type { User } from "@supabase/supabase-js";
-import { CreditCardIcon, LogOutIcon, ShieldIcon } from "lucide-react";
+import { CreditCardIcon, LogOutIcon, ShieldIcon, UserIcon } from "lucide-react";
 import { Link, useNavigate } from "react-router";
 import { Avatar } from "@/components/ui/avatar";
 import {
@@ -42,6 +42,12 @@ export function UserMenu({ user, isAdmin }: UserMenuProps) {
           <span className="block truncate text-muted-foreground">{user.email}</span>
         </DropdownMenuLabel>
         <DropdownMenuSeparator />
+        <DropdownMenuItem asChild>
+          <Link to="/account">
+            <UserIcon aria-hidden />
+            Account
+          </Link>
+        </DropdownMenuItem>
         <DropdownMenuItem asChild>
           <Link to="/dashboard/subscription">
             <CreditCardIcon aria-hidden />

@@ -3,9 +3,11 @@ import { useEffect, useId, useRef, useState } from "react";
 import { Button } from "@/components/ui/button";
 import { Select } from "@/components/ui/select";
 import { messageOf } from "@/lib/errors";
-import { type LogoShape, toLogo } from "./logo-image";
+import { type SquareShape, toSquare } from "@/lib/square-image";
 import { LogoPicture } from "./logo-picture";
 import type { LogoChange } from "./mutations";
+
+const logoSide = 512;
 
 interface LogoFieldProps {
   /** The one that is stored. */
@@ -21,16 +23,16 @@ export function LogoField({ url, value, onChange, onPreparing }: LogoFieldProps)
   const input = useRef<HTMLInputElement>(null);
   const id = useId();
   const [file, setFile] = useState<File | null>(null);
-  const [shape, setShape] = useState<LogoShape>("fit");
+  const [shape, setShape] = useState<SquareShape>("fit");
   const [fault, setFault] = useState<string | null>(null);
   const shown = useObjectUrl(value.kind === "new" ? value.image : null) ?? (value.kind === "same" ? url : null);
 
-  async function choose(next: File, as: LogoShape) {
+  async function choose(next: File, as: SquareShape) {
     setFile(next);
     setShape(as);
     onPreparing(true);
     try {
-      onChange({ kind: "new", image: await toLogo(next, as) });
+      onChange({ kind: "new", image: await toSquare(next, as, logoSide) });
       setFault(null);
     } catch (error) {
       setFault(messageOf(error));

@@ -1,9 +1,9 @@
-const side = 512;
+const mostBytes = 20 * 1024 * 1024;
 
-export type LogoShape = "fit" | "crop";
+export type SquareShape = "fit" | "crop";
 
 /** A picture as a square PNG: whole, with room around it, or its middle. Also leaves out what cameras write into pictures. */
-export async function toLogo(file: File, shape: LogoShape): Promise<Blob> {
+export async function toSquare(file: File, shape: SquareShape, side: number): Promise<Blob> {
   const picture = await decode(file);
   const canvas = document.createElement("canvas");
   canvas.width = side;
@@ -25,6 +25,7 @@ export async function toLogo(file: File, shape: LogoShape): Promise<Blob> {
 
 async function decode(file: File) {
   if (!file.type.startsWith("image/")) throw new Error("Please choose an image file.");
+  if (file.size > mostBytes) throw new Error("Please choose an image of at most 20 MB.");
   try {
     return await createImageBitmap(file);
   } catch (cause) {
