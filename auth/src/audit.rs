@@ -37,6 +37,9 @@ pub(crate) enum Action {
     VerificationAttempted,
     FactorDeleted,
     FactorUpdated,
+    PasskeyCreated,
+    PasskeyUpdated,
+    PasskeyDeleted,
 }
 
 impl Action {
@@ -63,6 +66,9 @@ impl Action {
             Self::VerificationAttempted => ("verification_attempted", "factor"),
             Self::FactorDeleted => ("factor_deleted", "factor"),
             Self::FactorUpdated => ("factor_updated", "factor"),
+            Self::PasskeyCreated => ("passkey_created", "user"),
+            Self::PasskeyUpdated => ("passkey_updated", "user"),
+            Self::PasskeyDeleted => ("passkey_deleted", "user"),
         }
     }
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod email_rate;
 pub(crate) mod providers;
+pub(crate) mod relying_party;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -123,6 +124,28 @@ settings! {
         oauth_server_authorization_path: String = Is("/oauth/consent");
         /// Time that a user has to decide.
         oauth_server_authorization_ttl: u64 as Seconds<1> = Is("10m");
+        /// Users may register passkeys and sign in with them.
+        passkey_enabled: bool = Is("false");
+        /// Passkeys a user may have.
+        passkey_max_passkeys_per_user: usize as Whole<1, 100> = Is("10");
+        /// Users may add a WebAuthn authenticator as a second factor.
+        mfa_web_authn_enroll_enabled: bool = Is("false");
+        /// WebAuthn authenticators are accepted as second factors.
+        mfa_web_authn_verify_enabled: bool = Is("false");
+        /// The domain that passkeys and WebAuthn factors belong to. Changing it makes all of them unusable.
+        webauthn_rp_id: Option<String> as Option<String> = By("the host of `auth.site_url`");
+        /// The name that authenticators show.
+        webauthn_rp_display_name: Option<String> as Option<String> = By("`auth.webauthn_rp_id`");
+        /// Origins of the pages that may use passkeys and WebAuthn factors, such as `https://app.example.org`. On localhost, the port does not matter.
+        webauthn_rp_origins: Vec<String> = ByOr("the origin of `auth.site_url`", "");
+        /// Time to answer a passkey's challenge.
+        webauthn_challenge_expiry_duration: u64 as Seconds<1> = Is("5m");
+        /// Admins can add OAuth 2 and OpenID Connect providers at run time.
+        custom_oauth_enabled: bool = Is("true");
+        /// Custom providers that can exist; 0 for no limit.
+        custom_oauth_max_providers: u32 as Whole<0, 1_000_000> = Is("0");
+        /// Custom providers may be on private addresses and without TLS, for tests. Lets admins reach services behind the firewall.
+        custom_oauth_allow_private_addresses: bool = Is("false");
         /// Maximum age of a session, checked at refresh; 0 for none.
         sessions_timebox: u64 as Seconds = Is("0");
         /// Maximum time between refreshes; 0 for none.
@@ -145,6 +168,8 @@ settings! {
         rate_limit_anonymous_users: u32 as Whole<0, 4_000_000_000> = Is("30");
         /// OAuth clients that register themselves per address in five minutes; 0 for no limit.
         rate_limit_oauth_dynamic_client_register: u32 as Whole<0, 4_000_000_000> = Is("10");
+        /// Passkey registrations and sign-ins begun per address in five minutes; 0 for no limit.
+        rate_limit_passkey: u32 as Whole<0, 4_000_000_000> = Is("30");
         /// Wrong passwords for an account before its sign-in is locked for a second, then two, then four, up to 15 minutes. Addresses with a session of the account are counted separately, so that attackers cannot lock the owner out; 0 for no limit.
         rate_limit_sign_in_failures: u32 as Whole<0, 4_000_000_000> = Is("20");
         /// Mails of the whole server per hour, or per period (`30/10m`); 0 for no limit.
@@ -344,6 +369,9 @@ impl AuthConfig {
             "auth.mailer_allow_unverified_email_sign_ins",
             "cannot be on together with auth.mailer_autoconfirm",
         );
+        if let Err((key, sentence)) = self.relying_party() {
+            check(false, key, &sentence);
+        }
         check(is_http(&self.password_hibp_url), "auth.password_hibp_url", "must be an http or https URL");
         faults
     }

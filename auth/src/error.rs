@@ -352,6 +352,38 @@ pub enum AuthError {
     /// An OAuth error of the grants `id_token` and `web3`.
     #[error("{0}")]
     InvalidRequest(&'static str),
+    // WebAuthn.
+    /// As `WebAuthnFailed`, for a second factor.
+    #[error("WebAuthn verification failed")]
+    WrongWebAuthnResponse,
+    /// The authenticator's response is invalid: wrong challenge, origin, relying party, signature or counter.
+    #[error("WebAuthn verification failed")]
+    WebAuthnFailed,
+    /// The challenge is unknown, or was answered before.
+    #[error("WebAuthn challenge not found")]
+    WebAuthnChallengeNotFound,
+    /// The challenge was not answered in time.
+    #[error("WebAuthn challenge has expired")]
+    WebAuthnChallengeExpired,
+    /// There is no such passkey.
+    #[error("WebAuthn credential not found")]
+    WebAuthnCredentialNotFound,
+    /// The credential is registered already.
+    #[error("WebAuthn credential already exists")]
+    WebAuthnCredentialExists,
+    /// The user has the maximum number of passkeys.
+    #[error("Maximum number of passkeys reached, delete one to continue")]
+    TooManyPasskeys,
+    // Custom providers.
+    /// There is no such custom provider.
+    #[error("Custom OAuth provider not found")]
+    CustomProviderNotFound,
+    /// Another custom provider has the identifier.
+    #[error("A custom OAuth provider with this identifier already exists")]
+    CustomProviderExists,
+    /// `auth.custom_oauth_max_providers` is reached.
+    #[error("Maximum number of custom OAuth/OIDC providers reached")]
+    TooManyCustomProviders,
     // The OAuth server.
     /// An error of OAuth 2.1: its code and the description.
     #[error("{description}")]

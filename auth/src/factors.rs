@@ -6,6 +6,7 @@ pub(crate) mod totp;
 use basalt_core::random;
 use basalt_pg::pool::Tx;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::database::column;
@@ -41,6 +42,66 @@ values ($1, $2, $3, 'totp', 'unverified', $4, $5, $5)";
     let id = random::uuid();
     tx.execute(INSERT, &[&id, &user_id, &friendly_name, &secret, &now]).await?;
     Ok(id)
+}
+
+/// Inserts an unverified WebAuthn factor and returns its id.
+pub(crate) async fn insert_webauthn(
+    tx: &Tx,
+    user_id: Uuid,
+    friendly_name: &str,
+    now: Timestamp,
+) -> Result<Uuid, AuthError> {
+    const INSERT: &str = "\
+insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, created_at, updated_at)
+values ($1, $2, $3, 'webauthn', 'unverified', $4, $4)";
+    let id = random::uuid();
+    tx.execute(INSERT, &[&id, &user_id, &friendly_name, &now]).await?;
+    Ok(id)
+}
+
+/// Stores the server's state of a WebAuthn challenge.
+pub(crate) async fn set_webauthn_state(tx: &Tx, challenge_id: Uuid, state: &Value) -> Result<(), AuthError> {
+    const SET: &str = "update auth.mfa_challenges set web_authn_session_data = $2 where id = $1";
+    tx.execute(SET, &[&challenge_id, &state]).await?;
+    Ok(())
+}
+
+/// The server's state of a WebAuthn challenge.
+pub(crate) async fn webauthn_state(tx: &Tx, challenge_id: Uuid) -> Result<Option<Value>, AuthError> {
+    const STATE: &str = "select c.web_authn_session_data from auth.mfa_challenges c where c.id = $1";
+    let row = tx.query_opt(STATE, &[&challenge_id]).await.map_err(AuthError::querying)?;
+    row.map_or(Ok(None), |row| column(&row, "web_authn_session_data"))
+}
+
+/// The credential of a WebAuthn factor; `None` before it is verified.
+pub(crate) async fn credential(tx: &Tx, id: Uuid) -> Result<Option<Value>, AuthError> {
+    const CREDENTIAL: &str = "select f.web_authn_credential from auth.mfa_factors f where f.id = $1";
+    let row = tx.query_opt(CREDENTIAL, &[&id]).await.map_err(AuthError::querying)?;
+    row.map_or(Err(AuthError::FactorNotFound), |row| column(&row, "web_authn_credential"))
+}
+
+/// The credentials of a user's WebAuthn factors.
+pub(crate) async fn credentials(tx: &Tx, user_id: Uuid) -> Result<Vec<Value>, AuthError> {
+    const CREDENTIALS: &str = "\
+select f.web_authn_credential from auth.mfa_factors f where f.user_id = $1 and f.web_authn_credential is not null";
+    let rows = tx.query(CREDENTIALS, &[&user_id]).await.map_err(AuthError::querying)?;
+    rows.iter().map(|row| column(row, "web_authn_credential")).collect()
+}
+
+/// Stores the credential of a WebAuthn factor. `aaguid` is that of a new one.
+pub(crate) async fn set_credential(
+    tx: &Tx,
+    id: Uuid,
+    credential: &Value,
+    aaguid: Option<Uuid>,
+    now: Timestamp,
+) -> Result<(), AuthError> {
+    const SET: &str = "\
+update auth.mfa_factors
+set web_authn_credential = $2, web_authn_aaguid = coalesce($3, web_authn_aaguid), updated_at = $4
+where id = $1";
+    tx.execute(SET, &[&id, &credential, &aaguid, &now]).await?;
+    Ok(())
 }
 
 /// The secret of a TOTP factor, in base32.

@@ -10,5 +10,6 @@ pub(crate) mod grants;
 pub(crate) mod invitation;
 pub(crate) mod magic_link;
 pub(crate) mod oauth_server;
+pub(crate) mod passkeys;
 pub(crate) mod sign_up;
 pub(crate) mod verify;

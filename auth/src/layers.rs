@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-const TOP_TO_BOTTOM: [&str; 26] = [
+const TOP_TO_BOTTOM: [&str; 27] = [
     "http",
     "commands",
     "flows",
@@ -14,6 +14,7 @@ const TOP_TO_BOTTOM: [&str; 26] = [
     "codes",
     "factors",
     "providers",
+    "webauthn",
     "audit",
     "users",
     "emails",

@@ -28,6 +28,7 @@ mod sessions;
 mod state;
 mod templates;
 mod users;
+mod webauthn;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post, put};
+use axum::routing::{delete, get, patch, post, put};
 use basalt_core::service::{BodyMode, Cors, Deadline, RequestId, Service};
 use tokio::time::Instant;
 
@@ -132,6 +133,24 @@ fn router(auth: Arc<Auth>) -> Router {
         )
         .route("/.well-known/openid-configuration", get(routes::oauth::discovery)) // OAuth clients
         .route("/.well-known/oauth-authorization-server", get(routes::oauth::discovery)) // OAuth clients
+        .route("/passkeys", get(routes::passkeys::list)) // passkey.list
+        .route("/passkeys/{id}", patch(routes::passkeys::rename).delete(routes::passkeys::delete)) // passkey.update, passkey.delete
+        .route("/passkeys/registration/options", post(routes::passkeys::registration_options)) // passkey.startRegistration
+        .route("/passkeys/registration/verify", post(routes::passkeys::register)) // passkey.verifyRegistration
+        .route("/passkeys/authentication/options", post(routes::passkeys::sign_in_options)) // passkey.startAuthentication
+        .route("/passkeys/authentication/verify", post(routes::passkeys::sign_in)) // passkey.verifyAuthentication
+        .route("/admin/users/{id}/passkeys", get(routes::passkeys::admin_list)) // admin.passkey.listPasskeys
+        .route("/admin/users/{id}/passkeys/{passkey_id}", delete(routes::passkeys::admin_delete)) // admin.passkey.deletePasskey
+        .route(
+            "/admin/custom-providers", // admin.customProviders.listProviders, …createProvider
+            get(routes::custom_providers::list).post(routes::custom_providers::create),
+        )
+        .route(
+            "/admin/custom-providers/{identifier}", // admin.customProviders.getProvider, …updateProvider, …deleteProvider
+            get(routes::custom_providers::get)
+                .put(routes::custom_providers::update)
+                .delete(routes::custom_providers::delete),
+        )
         .route("/settings", get(routes::settings::get)) // no client call; sign-in pages read it
         .route("/health", get(routes::health::get)) // no client call; used for health checks
         .route("/.well-known/jwks.json", get(routes::jwks::get)) // getClaims

@@ -4,10 +4,12 @@
 //! One random secret per flow, in `auth.oauth_client_states`, yields three values: the PKCE verifier towards the provider, the
 //! nonce of the ID token, and the cookie that binds the flow to the browser that began it.
 
+pub(crate) mod custom;
 mod external_user;
 mod id_token;
 mod presets;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -24,10 +26,11 @@ use url::form_urlencoded::Serializer;
 
 use crate::config::providers::ProviderSettings;
 use crate::error::AuthError;
+use custom::{CustomProvider, ProviderType};
 pub(crate) use external_user::ExternalUser;
 pub(crate) use id_token::NonceCheck;
 use id_token::{Issuer, Issuers};
-use presets::{ClientAuth, Context, DISCOVERED, PRESETS, Preset, UserSource};
+use presets::{CUSTOM_OAUTH2, CUSTOM_OIDC, ClientAuth, Context, DISCOVERED, PRESETS, Preset, UserSource};
 
 /// Time for one request to a provider.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -60,8 +63,12 @@ const RESERVED: [&str; 17] = [
 
 /// All enabled providers.
 pub(crate) struct Providers {
-    providers: Vec<Provider>,
+    providers: Vec<Arc<Provider>>,
     client: HttpClient,
+    /// For custom providers, whose addresses are not the operator's choice.
+    custom_client: HttpClient,
+    is_private_allowed: bool,
+    external_url: String,
     issuers: Issuers,
 }
 
@@ -72,6 +79,8 @@ pub(crate) struct Provider {
     redirect_uri: String,
     /// Base address, without a trailing slash.
     base: String,
+    /// A provider that an admin added; its preset has the defaults.
+    custom: Option<Box<CustomProvider>>,
 }
 
 /// First character of the secret of a flow that is bound to a browser.
@@ -118,8 +127,12 @@ impl FlowSecret {
 }
 
 impl Providers {
-    /// `external_url` is the public URL of this service.
-    pub(crate) fn new(settings: &[(&'static str, ProviderSettings)], external_url: &str) -> Self {
+    /// `external_url` is the public URL of this service. `is_private_allowed` lets custom providers be on private addresses.
+    pub(crate) fn new(
+        settings: &[(&'static str, ProviderSettings)],
+        external_url: &str,
+        is_private_allowed: bool,
+    ) -> Self {
         let enabled = settings.iter().filter(|(_, settings)| settings.enabled);
         let providers = enabled.filter_map(|(name, settings)| {
             let preset = PRESETS.iter().find(|preset| preset.name == *name)?;
@@ -129,19 +142,75 @@ impl Providers {
                 settings.redirect_uri.clone()
             };
             let base = if settings.url.is_empty() { preset.base } else { &settings.url };
-            Some(Provider { preset, redirect_uri, base: base.to_owned(), settings: settings.clone() })
+            let (base, settings) = (base.to_owned(), settings.clone());
+            Some(Arc::new(Provider { preset, redirect_uri, base, settings, custom: None }))
         });
         Self {
             providers: providers.collect(),
             // The operator configured the addresses.
             client: HttpClient::new(Reach::Anywhere),
+            custom_client: HttpClient::new(if is_private_allowed { Reach::Anywhere } else { Reach::Public }),
+            is_private_allowed,
+            external_url: external_url.to_owned(),
             issuers: Issuers::default(),
         }
     }
 
-    /// An enabled provider.
-    pub(crate) fn find(&self, name: &str) -> Option<&Provider> {
-        self.providers.iter().find(|provider| provider.preset.name == name)
+    /// An enabled provider of the settings.
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Provider>> {
+        self.providers.iter().find(|provider| provider.preset.name == name).cloned()
+    }
+
+    /// A custom provider, ready to be used.
+    pub(crate) fn custom(&self, custom: CustomProvider) -> Arc<Provider> {
+        let mut client_ids = vec![custom.client_id.clone()];
+        client_ids.extend(custom.acceptable_client_ids.iter().cloned());
+        let settings = ProviderSettings {
+            enabled: custom.is_enabled,
+            client_ids,
+            secret: custom.client_secret.clone().into(),
+            redirect_uri: String::new(),
+            url: String::new(),
+            skip_nonce_check: custom.skips_nonce_check,
+            email_optional: custom.is_email_optional,
+        };
+        Arc::new(Provider {
+            preset: match custom.kind {
+                ProviderType::Oidc => &CUSTOM_OIDC,
+                ProviderType::OAuth2 => &CUSTOM_OAUTH2,
+            },
+            settings,
+            redirect_uri: format!("{}/callback", self.external_url),
+            base: custom.issuer.clone(),
+            custom: Some(Box::new(custom)),
+        })
+    }
+
+    /// Fetches and checks the discovery document of a custom provider, which is shown to admins.
+    ///
+    /// # Errors
+    /// The document is unreachable or invalid, or names another issuer.
+    pub(crate) async fn refresh_discovery(&self, custom: &mut CustomProvider) -> Result<(), AuthError> {
+        if custom.kind == ProviderType::OAuth2 {
+            return Ok(());
+        }
+        let provider = self.custom(custom.clone());
+        let Some(issuer) = provider.issuer() else { return Ok(()) };
+        let fetched = self.issuers.refresh(&self.custom_client, &issuer).await;
+        custom.discovery = fetched.map_err(|error| {
+            let reason = if let AuthError::ProviderFailed { reason, .. } = &error {
+                reason.clone()
+            } else {
+                error.to_string()
+            };
+            AuthError::Validation(format!("The discovery document cannot be used: {reason}").into())
+        })?;
+        Ok(())
+    }
+
+    /// The client for requests to a provider.
+    fn client_for(&self, provider: &Provider) -> &HttpClient {
+        if provider.custom.is_some() { &self.custom_client } else { &self.client }
     }
 
     /// The URL that asks the user to sign in at the provider.
@@ -158,9 +227,10 @@ impl Providers {
     ) -> Result<String, AuthError> {
         let endpoint = match provider.issuer() {
             Some(issuer) if provider.is_discovered() => {
-                self.issuers.discover(&self.client, issuer).await?.authorization_endpoint.clone()
+                let discovery = self.issuers.discover(self.client_for(provider), issuer).await?;
+                discovery.authorization_endpoint.clone()
             }
-            Some(_) | None => provider.address(provider.preset.authorize),
+            Some(_) | None => provider.authorize_url(),
         };
         let mut url = Url::parse(&endpoint).map_err(|error| unusable(provider, &error.to_string()))?;
         let mut query = url.query_pairs_mut();
@@ -174,7 +244,7 @@ impl Providers {
             .append_pair("redirect_uri", &provider.redirect_uri)
             .append_pair("response_type", "code")
             .append_pair("state", state);
-        let scopes = all_scopes(provider.preset.scopes, scopes.unwrap_or_default());
+        let scopes = all_scopes(&provider.scopes(), scopes.unwrap_or_default());
         if !scopes.is_empty() {
             query.append_pair("scope", &scopes);
         }
@@ -183,12 +253,16 @@ impl Providers {
         {
             query.append_pair("nonce", &secret.nonce());
         }
-        if provider.preset.pkce {
+        if provider.uses_pkce() {
             query
                 .append_pair("code_challenge", &secret.challenge())
                 .append_pair("code_challenge_method", "S256");
         }
         query.extend_pairs(provider.preset.extra);
+        if let Some(custom) = &provider.custom {
+            let parameters = custom.authorization_params.iter();
+            query.extend_pairs(parameters.filter_map(|(name, value)| Some((name, value.as_str()?))));
+        }
         drop(query);
         Ok(url.into())
     }
@@ -220,16 +294,16 @@ impl Providers {
                     NonceCheck::IfPresent(secret.nonce())
                 };
                 let clients = &provider.settings.client_ids;
-                let claims = self.issuers.verify(&self.client, issuer, token, clients, nonce, now).await?;
-                (claims, Value::Null)
+                let client = self.client_for(provider);
+                let claims = self.issuers.verify(client, issuer.clone(), token, clients, nonce, now).await?;
+                (self.with_userinfo(provider, issuer, claims, &tokens).await?, Value::Null)
             }
             UserSource::Endpoint(path) => (self.read(provider, path, &tokens).await?, Value::Null),
             UserSource::EndpointAndEmails(path, emails) => {
                 (self.read(provider, path, &tokens).await?, self.read(provider, emails, &tokens).await?)
             }
         };
-        let context = Context { base: &provider.base, emails: &emails };
-        let user = (provider.preset.user)(&user, &context);
+        let user = provider.convert(&user, &emails);
         Ok((user.ok_or_else(|| unusable(provider, "no id of the user"))?, tokens))
     }
 
@@ -250,11 +324,40 @@ impl Providers {
             nonce => NonceCheck::Hashed(nonce.map(|nonce| hex::encode(digest(&SHA256, nonce.as_bytes())))),
         };
         let clients = &provider.settings.client_ids;
-        let claims = self.issuers.verify(&self.client, issuer, token, clients, nonce, now).await?;
-        let context = Context { base: &provider.base, emails: &Value::Null };
-        let convert =
-            if provider.preset.name == "azure" { provider.preset.user } else { external_user::openid };
-        convert(&claims, &context).ok_or(AuthError::InvalidRequest("Missing sub claim in id_token"))
+        let client = self.client_for(provider);
+        let claims = self.issuers.verify(client, issuer, token, clients, nonce, now).await?;
+        let user = if provider.preset.name == "azure" || provider.custom.is_some() {
+            provider.convert(&claims, &Value::Null)
+        } else {
+            external_user::openid(&claims, &Context { base: &provider.base, emails: &Value::Null })
+        };
+        user.ok_or(AuthError::InvalidRequest("Missing sub claim in id_token"))
+    }
+
+    /// Adds the claims of the userinfo endpoint if a custom provider's ID token has no address: providers may put it there only
+    /// (OpenID Connect Core §5.4).
+    async fn with_userinfo(
+        &self,
+        provider: &Provider,
+        issuer: Issuer,
+        claims: Value,
+        tokens: &ProviderTokens,
+    ) -> Result<Value, AuthError> {
+        if provider.custom.is_none() || claims.get("email").is_some() || tokens.access_token.is_empty() {
+            return Ok(claims);
+        }
+        let discovery = self.issuers.discover(self.client_for(provider), issuer).await?;
+        let Some(url) = &discovery.userinfo_endpoint else { return Ok(claims) };
+        let info = self.read(provider, url, tokens).await?;
+        // The access token may be another user's (§5.3.2).
+        if info.get("sub") != claims.get("sub") {
+            return Err(unusable(provider, "the userinfo endpoint reports another user"));
+        }
+        let (Value::Object(mut all), Value::Object(claims)) = (info, claims) else {
+            return Err(unusable(provider, "the userinfo endpoint does not return an object"));
+        };
+        all.extend(claims);
+        Ok(Value::Object(all))
     }
 
     async fn token_request(
@@ -263,13 +366,18 @@ impl Providers {
         code: &str,
         secret: &FlowSecret,
     ) -> Result<Value, AuthError> {
+        let mut method = provider.preset.auth;
         let endpoint = match provider.issuer() {
             Some(issuer) if provider.is_discovered() => {
-                self.issuers.discover(&self.client, issuer).await?.token_endpoint.clone()
+                let discovery = self.issuers.discover(self.client_for(provider), issuer).await?;
+                if provider.custom.is_some() && !discovery.accepts_secret_in_form() {
+                    method = ClientAuth::Basic;
+                }
+                discovery.token_endpoint.clone()
             }
-            Some(_) | None => provider.address(provider.preset.token),
+            Some(_) | None => provider.token_url(),
         };
-        let (headers, body) = provider.token_form(code, secret);
+        let (headers, body) = provider.token_form(method, code, secret);
         let answer = self.send(provider, Method::POST, &endpoint, headers, body).await?;
         let answer = json(provider, &answer)?;
         // GitHub reports a rejected code with status 200.
@@ -306,10 +414,13 @@ impl Providers {
         mut headers: HeaderMap,
         body: Bytes,
     ) -> Result<Answer, AuthError> {
+        if provider.custom.is_some() && !custom::is_reachable_url(url, self.is_private_allowed) {
+            return Err(unusable(provider, "an endpoint is not an https URL"));
+        }
         let url = Url::parse(url).map_err(|error| unusable(provider, &error.to_string()))?;
         insert(&mut headers, header::ACCEPT, "application/json");
         let request = Outgoing { method, url: &url, headers, body, limit: ANSWER_BYTES };
-        let answer = self.client.send(request, Instant::now() + TIMEOUT).await;
+        let answer = self.client_for(provider).send(request, Instant::now() + TIMEOUT).await;
         let answer = answer.map_err(|error| unusable(provider, &error.to_string()))?;
         if answer.status.is_success() {
             Ok(answer)
@@ -320,8 +431,46 @@ impl Providers {
 }
 
 impl Provider {
-    pub(crate) fn name(&self) -> &'static str {
-        self.preset.name
+    pub(crate) fn name(&self) -> &str {
+        self.custom.as_ref().map_or(self.preset.name, |custom| &custom.identifier)
+    }
+
+    fn uses_pkce(&self) -> bool {
+        self.custom.as_ref().map_or(self.preset.pkce, |custom| custom.uses_pkce)
+    }
+
+    /// The scopes that are always requested.
+    fn scopes(&self) -> String {
+        match &self.custom {
+            Some(custom) if !custom.scopes.is_empty() => {
+                let openid = if custom.kind == ProviderType::Oidc { "openid" } else { "" };
+                all_scopes(openid, &custom.scopes.join(" "))
+            }
+            Some(_) | None => self.preset.scopes.to_owned(),
+        }
+    }
+
+    fn authorize_url(&self) -> String {
+        let custom = self.custom.as_ref().map(|custom| custom.authorization_url.clone());
+        custom.unwrap_or_else(|| self.address(self.preset.authorize))
+    }
+
+    fn token_url(&self) -> String {
+        let custom = self.custom.as_ref().map(|custom| custom.token_url.clone());
+        custom.unwrap_or_else(|| self.address(self.preset.token))
+    }
+
+    /// The user from the provider's format.
+    fn convert(&self, user: &Value, emails: &Value) -> Option<ExternalUser> {
+        let context = Context { base: &self.base, emails };
+        let Some(custom) = &self.custom else { return (self.preset.user)(user, &context) };
+        let mut converted = (self.preset.user)(&custom.map_claims(user), &context)?;
+        let kept = custom.custom_claims(user);
+        converted.claims.remove("custom_claims");
+        if !kept.is_empty() {
+            converted.claims.insert("custom_claims".to_owned(), Value::Object(kept));
+        }
+        Some(converted)
     }
 
     /// What is missing in the settings, if anything. Not checked at the start: projects enable providers whose secrets are set
@@ -331,7 +480,7 @@ impl Provider {
             Some("missing OAuth client ID")
         } else if self.settings.secret.expose_secret().is_empty() {
             Some("missing OAuth secret")
-        } else if self.base.is_empty() {
+        } else if self.base.is_empty() && self.custom.is_none() {
             Some("missing OAuth URL")
         } else {
             None
@@ -343,14 +492,14 @@ impl Provider {
     }
 
     /// Headers and body of the request for tokens.
-    fn token_form(&self, code: &str, secret: &FlowSecret) -> (HeaderMap, Bytes) {
+    fn token_form(&self, method: ClientAuth, code: &str, secret: &FlowSecret) -> (HeaderMap, Bytes) {
         let client_secret = self.settings.secret.expose_secret();
         let mut form = Serializer::new(String::new());
         form.append_pair("grant_type", "authorization_code")
             .append_pair("code", code)
             .append_pair("redirect_uri", &self.redirect_uri);
         let mut headers = HeaderMap::new();
-        match self.preset.auth {
+        match method {
             ClientAuth::Form => {
                 form.append_pair("client_id", self.client_id()).append_pair("client_secret", client_secret);
             }
@@ -359,7 +508,7 @@ impl Provider {
                 insert(&mut headers, header::AUTHORIZATION, &format!("Basic {login}"));
             }
         }
-        if self.preset.pkce {
+        if self.uses_pkce() {
             form.append_pair("code_verifier", &secret.0);
         }
         insert(&mut headers, header::CONTENT_TYPE, "application/x-www-form-urlencoded");
@@ -372,7 +521,10 @@ impl Provider {
 
     /// Whether the endpoints come from the discovery document of a configured issuer.
     fn is_discovered(&self) -> bool {
-        !self.settings.url.is_empty() && DISCOVERED.contains(&self.preset.name)
+        match &self.custom {
+            Some(custom) => custom.kind == ProviderType::Oidc,
+            None => !self.settings.url.is_empty() && DISCOVERED.contains(&self.preset.name),
+        }
     }
 
     fn address(&self, path: &str) -> String {
@@ -381,6 +533,9 @@ impl Provider {
 
     /// As [`Self::address`]; the API of a GitHub of one's own is below its base.
     fn user_address(&self, path: &str) -> String {
+        if let Some(custom) = self.custom.as_ref().filter(|_custom| path.is_empty()) {
+            return custom.userinfo_url.clone();
+        }
         match path.strip_prefix("https://api.github.com") {
             Some(path) if !self.settings.url.is_empty() => format!("{}/api/v3{path}", self.base),
             Some(_) | None => self.address(path),
@@ -389,6 +544,15 @@ impl Provider {
 
     /// The issuer of the provider's ID tokens.
     fn issuer(&self) -> Option<Issuer> {
+        if let Some(custom) = &self.custom {
+            let discovery_url = Some(custom.discovery_url.clone()).filter(|url| !url.is_empty());
+            let url = custom.issuer.clone();
+            return (custom.kind == ProviderType::Oidc).then_some(Issuer {
+                url,
+                is_template: false,
+                discovery_url,
+            });
+        }
         let (url, is_template) = match (self.preset.name, self.preset.source) {
             ("azure", _) => (format!("{}/v2.0", self.base), true),
             (_, UserSource::IdToken(path)) => (format!("{}{path}", self.base), false),
@@ -396,7 +560,7 @@ impl Provider {
             ("facebook", _) => (self.base.clone(), false),
             _ => return None,
         };
-        Some(Issuer { url, is_template })
+        Some(Issuer { url, is_template, discovery_url: None })
     }
 }
 
@@ -437,14 +601,14 @@ mod tests {
             client_ids: vec!["app".to_owned(), "ios".to_owned()],
             ..settings
         };
-        Providers::new(&[(name, settings)], "https://api.test/auth/v1")
+        Providers::new(&[(name, settings)], "https://api.test/auth/v1", false)
     }
 
     async fn url(name: &'static str, scopes: Option<&str>, parameters: &[(&str, &str)]) -> Url {
         let providers = providers(name, ProviderSettings::default());
         let provider = providers.find(name).unwrap();
         let secret = FlowSecret("secret".to_owned());
-        let url = providers.authorization_url(provider, "state", &secret, scopes, parameters).await.unwrap();
+        let url = providers.authorization_url(&provider, "state", &secret, scopes, parameters).await.unwrap();
         Url::parse(&url).unwrap()
     }
 

@@ -27,6 +27,7 @@ use crate::redirects::Redirects;
 use crate::response_padding::ResponseTimes;
 use crate::sessions::RefreshLocks;
 use crate::sessions::access_token::AccessTokens;
+use crate::webauthn::RelyingParty;
 
 /// What the gateway passes to the service besides its configuration.
 pub struct Dependencies {
@@ -60,6 +61,8 @@ pub(crate) struct Auth {
     pub(crate) mailer: Mailer,
     pub(crate) redirects: Redirects,
     pub(crate) providers: Providers,
+    /// `None` while passkeys and WebAuthn factors are off.
+    pub(crate) relying_party: Option<RelyingParty>,
     pub(crate) email_limiter: EmailRateLimiter,
     /// Pads responses about an address.
     pub(crate) response_times: ResponseTimes,
@@ -82,7 +85,16 @@ impl Auth {
             refresh_locks: RefreshLocks::new(),
             mailer: Mailer::new(&config, outbox),
             redirects: Redirects::new(&config.site_url, &config.uri_allow_list),
-            providers: Providers::new(&config.external, &config.external_url),
+            providers: Providers::new(
+                &config.external,
+                &config.external_url,
+                config.custom_oauth_allow_private_addresses,
+            ),
+            relying_party: config
+                .relying_party()
+                .map_err(|(key, sentence)| AuthError::Internal(format!("{key} {sentence}")))?
+                .map(|settings| RelyingParty::new(&settings))
+                .transpose()?,
             email_limiter: EmailRateLimiter::new(config.email_rate()),
             response_times: ResponseTimes::default(),
             refusal_times: ResponseTimes::default(),

@@ -9,10 +9,12 @@
 
 mod admin;
 mod admin_lists;
+mod authenticator;
 mod breaches;
 mod cleanup;
 mod codes;
 mod confirm;
+mod custom_providers;
 mod email_change;
 mod errors;
 mod external;
@@ -27,6 +29,7 @@ mod mail_support;
 mod oauth_server;
 mod otp;
 mod outage;
+mod passkeys;
 mod pkce;
 mod plan_invitation;
 mod reauthenticate;
@@ -46,6 +49,7 @@ mod user;
 mod verify;
 mod verify_abuse;
 mod verify_email_change;
+mod webauthn_factors;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};

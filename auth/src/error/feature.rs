@@ -23,11 +23,7 @@ const FACTORS: [(&str, Feature, Feature); 3] = [
         refused("mfa_phone_enroll_not_enabled", "MFA enroll is disabled for Phone"),
         refused("mfa_phone_verify_not_enabled", "MFA verification is disabled for Phone"),
     ),
-    (
-        "webauthn",
-        refused("mfa_webauthn_enroll_not_enabled", "MFA enroll is disabled for WebAuthn"),
-        refused("mfa_webauthn_verify_not_enabled", "MFA verification is disabled for WebAuthn"),
-    ),
+    ("webauthn", Feature::WEBAUTHN_ENROLL, Feature::WEBAUTHN_VERIFY),
 ];
 
 impl Feature {
@@ -35,6 +31,10 @@ impl Feature {
     pub(crate) const OAUTH_SERVER: Self = gone("feature_disabled", "OAuth server is disabled");
     pub(crate) const PASSKEYS: Self = gone("passkey_disabled", "Passkeys are disabled");
     pub(crate) const CUSTOM_PROVIDERS: Self = gone("feature_disabled", "Custom OAuth providers are disabled");
+    pub(crate) const WEBAUTHN_ENROLL: Self =
+        refused("mfa_webauthn_enroll_not_enabled", "MFA enroll is disabled for WebAuthn");
+    pub(crate) const WEBAUTHN_VERIFY: Self =
+        refused("mfa_webauthn_verify_not_enabled", "MFA verification is disabled for WebAuthn");
     pub(crate) const WEB3: Self = refused("web3_provider_disabled", "Web3 provider is disabled");
     pub(crate) const ENROLL_CODES: Self =
         refused("mfa_recovery_codes_enroll_not_enabled", "MFA enroll is disabled for Recovery Codes");

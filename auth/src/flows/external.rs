@@ -1,5 +1,7 @@
 //! Sign-in with external providers (auth.md §3.16): beginning a flow, the provider's way back, and which account the user gets.
 
+use std::sync::Arc;
+
 use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -14,6 +16,7 @@ use crate::error::AuthError;
 use crate::flows::code_emails::CodeEmails;
 use crate::flows::verify;
 use crate::origin::Origin;
+use crate::providers::custom;
 use crate::providers::{ExternalUser, FlowSecret, Provider, ProviderTokens};
 use crate::sessions::access_token::Granted;
 use crate::state::Auth;
@@ -64,6 +67,21 @@ impl ExternalSignIn<'_> {
     }
 }
 
+/// An enabled provider: one of the settings, or a custom one.
+pub(crate) async fn find_provider(
+    auth: &Auth,
+    origin: &Origin,
+    name: &str,
+) -> Result<Option<Arc<Provider>>, AuthError> {
+    if !name.starts_with(custom::PREFIX) || !auth.config.custom_oauth_enabled {
+        return Ok(auth.providers.find(name));
+    }
+    let tx = auth.autocommit(origin).await?;
+    let found = custom::find(&tx, name).await;
+    let found = database::finish(tx, found).await?.filter(|custom| custom.is_enabled);
+    Ok(found.map(|custom| auth.providers.custom(custom)))
+}
+
 /// Takes the flow of a callback's `state`.
 ///
 /// # Errors
@@ -90,12 +108,11 @@ pub(crate) async fn finish(
     code: &str,
     posted_name: Option<&Object>,
 ) -> Result<Arrival, AuthError> {
-    let provider = auth
-        .providers
-        .find(&flow.provider)
+    let provider = find_provider(auth, origin, &flow.provider)
+        .await?
         .ok_or(AuthError::BadOAuthState("OAuth state not found or expired"))?;
     let now = auth.now();
-    let (mut user, tokens) = auth.providers.exchange(provider, code, &flow.secret, now.as_second()).await?;
+    let (mut user, tokens) = auth.providers.exchange(&provider, code, &flow.secret, now.as_second()).await?;
     user.claims.extend(posted_name.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
     let account = Resolver { auth, origin, provider: provider.name(), user: &user, now };
     let resolved = account.resolve(flow.linking_user, flow.is_email_optional).await?;
@@ -135,7 +152,7 @@ pub(crate) async fn sign_in_with_id_token(
 struct Resolver<'a> {
     auth: &'a Auth,
     origin: &'a Origin,
-    provider: &'static str,
+    provider: &'a str,
     user: &'a ExternalUser,
     now: Timestamp,
 }

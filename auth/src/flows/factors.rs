@@ -1,4 +1,7 @@
-//! Second factors (auth.md §3.15): enrolling, challenging, verifying, removing. Types other than TOTP are not implemented.
+//! Second factors (auth.md §3.15): enrolling, challenging, verifying, removing. [`mod@webauthn`] has WebAuthn factors; phones are
+//! not implemented.
+
+pub(crate) mod webauthn;
 
 use basalt_pg::pool::Tx;
 use jiff::Timestamp;
@@ -19,6 +22,7 @@ use crate::sessions::access_token::Granted;
 use crate::sessions::{self, Session};
 use crate::state::Auth;
 use crate::users::{self, Account, Factor, User};
+use webauthn::WEBAUTHN;
 
 const TOTP: &str = "totp";
 /// Longest name of a factor, in characters.
@@ -108,7 +112,7 @@ fn account_name(user: &User) -> &str {
 }
 
 /// Whether the session was authenticated with a second factor.
-async fn is_aal2(tx: &Tx, session: Option<&Session>) -> Result<bool, AuthError> {
+pub(crate) async fn is_aal2(tx: &Tx, session: Option<&Session>) -> Result<bool, AuthError> {
     match session {
         Some(session) => Ok(sessions::aal(&sessions::amr(tx, session.id).await?) == "aal2"),
         None => Ok(false),
@@ -168,7 +172,9 @@ impl Answer<'_> {
             if !factors::use_step(&tx, factor.id, step).await? {
                 return Err(AuthError::WrongTotpCode);
             }
-            self.raise(auth, origin, &tx, &user, now).await
+            let Self { session, factor, challenge_id, code: _ } = *self;
+            let proof = Proof { session, factor, challenge_id, method: TOTP };
+            proof.raise(auth, origin, &tx, &user, now).await
         }
         .await;
         let granted = database::finish(tx, verified).await;
@@ -179,8 +185,20 @@ impl Answer<'_> {
         }
         granted
     }
+}
 
-    /// Writes the effects of a correct code.
+/// A proven factor.
+struct Proof<'a> {
+    /// The session to raise.
+    session: &'a Session,
+    factor: &'a Factor,
+    challenge_id: Uuid,
+    /// In `amr`.
+    method: &'a str,
+}
+
+impl Proof<'_> {
+    /// Writes the effects of a correct response.
     async fn raise(
         &self,
         auth: &Auth,
@@ -189,15 +207,16 @@ impl Answer<'_> {
         user: &User,
         now: Timestamp,
     ) -> Result<Granted, AuthError> {
-        let Self { session, factor, challenge_id, code: _ } = self;
+        let Self { session, factor, challenge_id, method } = self;
         factors::mark_verified(tx, user.id, factor.id, *challenge_id, now).await?;
-        let refresh_token = sessions::raise(tx, &origin.client, session.id, factor.id, TOTP, now).await?;
+        let refresh_token = sessions::raise(tx, &origin.client, session.id, factor.id, method, now).await?;
         sessions::end_below_aal2(tx, user.id, session.id).await?;
-        let traits =
-            Some(json!({ "factor_id": factor.id, "challenge_id": challenge_id, "factor_type": TOTP }));
+        let traits = Some(json!({
+            "factor_id": factor.id, "challenge_id": challenge_id, "factor_type": factor.factor_type
+        }));
         auth.audit_log(&origin.client).record(tx, user, Action::VerificationAttempted, traits, now).await?;
         if !factor.is_verified() {
-            notifications::factor_enrolled(tx, &auth.mailer, user.profile(), TOTP).await?;
+            notifications::factor_enrolled(tx, &auth.mailer, user.profile(), &factor.factor_type).await?;
         }
         let account = users::account(tx, user.id).await?.ok_or(AuthError::NoSuchSub)?;
         let amr = sessions::amr(tx, session.id).await?;
@@ -289,7 +308,8 @@ pub(crate) async fn rename_for_admin(
 }
 
 async fn remove(auth: &Auth, tx: &Tx, user: &User, factor: &Factor, now: Timestamp) -> Result<(), AuthError> {
-    sessions::lower(tx, factor.id, TOTP, now).await?;
+    let method = if factor.factor_type == WEBAUTHN { webauthn::METHOD } else { TOTP };
+    sessions::lower(tx, factor.id, method, now).await?;
     factors::delete(tx, factor.id).await?;
     if factor.is_verified() {
         notifications::factor_unenrolled(tx, &auth.mailer, user.profile(), &factor.factor_type).await?;

@@ -4,6 +4,7 @@
 pub(crate) mod admin;
 pub(crate) mod admin_audit;
 pub(crate) mod admin_users;
+pub(crate) mod custom_providers;
 pub(crate) mod external;
 pub(crate) mod factors;
 pub(crate) mod generate_link;
@@ -15,6 +16,7 @@ pub(crate) mod logout;
 pub(crate) mod oauth;
 pub(crate) mod oauth_clients;
 pub(crate) mod otp;
+pub(crate) mod passkeys;
 pub(crate) mod reauthenticate;
 pub(crate) mod recover;
 pub(crate) mod resend;

@@ -42,6 +42,8 @@ pub(crate) struct RateLimits {
     pub(crate) user: RateLimit,
     /// Sign-ins at external providers that begin.
     pub(crate) authorize: RateLimit,
+    /// Passkey ceremonies that begin.
+    pub(crate) passkey: RateLimit,
     /// OAuth clients that register themselves.
     pub(crate) client_registration: RateLimit,
     pub(crate) factor_challenge: RateLimit,
@@ -65,6 +67,7 @@ impl RateLimits {
             otp: otp("otp"),
             user: otp("user"),
             authorize: RateLimit::new("authorize", config.rate_limit_token_refresh, FIVE_MINUTES),
+            passkey: RateLimit::new("passkey", config.rate_limit_passkey, FIVE_MINUTES),
             client_registration: RateLimit::new(
                 "oauth_client_registration",
                 config.rate_limit_oauth_dynamic_client_register,

@@ -33,6 +33,15 @@ pub(super) struct Issuer {
     pub(super) url: String,
     /// Whether the document's `issuer` has `{tenantid}` in place of the token's `tid`, as Azure's has.
     pub(super) is_template: bool,
+    /// Where its discovery document is, if not below its URL.
+    pub(super) discovery_url: Option<String>,
+}
+
+impl Issuer {
+    fn document_url(&self) -> String {
+        let below = || format!("{}/.well-known/openid-configuration", self.url);
+        self.discovery_url.clone().unwrap_or_else(below)
+    }
 }
 
 /// The relevant part of a discovery document.
@@ -42,6 +51,16 @@ pub(super) struct Discovery {
     pub(super) authorization_endpoint: String,
     pub(super) token_endpoint: String,
     jwks_uri: String,
+    pub(super) userinfo_endpoint: Option<String>,
+    token_endpoint_auth_methods_supported: Option<Vec<String>>,
+}
+
+impl Discovery {
+    /// Whether clients can send their secret in the form. HTTP basic authentication is the default of OpenID Connect.
+    pub(super) fn accepts_secret_in_form(&self) -> bool {
+        let methods = self.token_endpoint_auth_methods_supported.as_deref().unwrap_or_default();
+        methods.iter().any(|method| method == "client_secret_post")
+    }
 }
 
 /// What the token's `nonce` must be.
@@ -104,19 +123,24 @@ impl Issuers {
         serde_json::from_str(claims.as_text()).map_err(|_error| BAD)
     }
 
+    /// Fetches the discovery document and the keys again, and returns the document.
+    pub(super) async fn refresh(&self, client: &HttpClient, issuer: &Issuer) -> Result<Value, AuthError> {
+        self.load(client, issuer, Duration::ZERO).await?;
+        fetch(client, issuer, &issuer.document_url()).await
+    }
+
     async fn load(
         &self,
         client: &HttpClient,
         issuer: &Issuer,
         max_age: Duration,
     ) -> Result<(Arc<Discovery>, Arc<Keys>), AuthError> {
-        if let Some(known) = self.known.lock().get(&issuer.url)
+        if let Some(known) = self.known.lock().get(&issuer.document_url())
             && known.fetched_at.elapsed() < max_age
         {
             return Ok((Arc::clone(&known.discovery), Arc::clone(&known.keys)));
         }
-        let discovery: Discovery =
-            fetch(client, issuer, &format!("{}/.well-known/openid-configuration", issuer.url)).await?;
+        let discovery: Discovery = fetch(client, issuer, &issuer.document_url()).await?;
         if !issuer.is_template && discovery.issuer.trim_end_matches('/') != issuer.url {
             return Err(failed(issuer, "its discovery document names another issuer"));
         }
@@ -136,7 +160,7 @@ impl Issuers {
         let known =
             Known { fetched_at: Instant::now(), discovery: Arc::new(discovery), keys: Arc::new(keys) };
         let found = (Arc::clone(&known.discovery), Arc::clone(&known.keys));
-        self.known.lock().insert(issuer.url.clone(), known);
+        self.known.lock().insert(issuer.document_url(), known);
         Ok(found)
     }
 }
@@ -257,8 +281,14 @@ mod tests {
             authorization_endpoint: String::new(),
             token_endpoint: String::new(),
             jwks_uri: String::new(),
+            userinfo_endpoint: None,
+            token_endpoint_auth_methods_supported: None,
         };
-        let issuer = Issuer { url: "https://login.test/common/v2.0".to_owned(), is_template: true };
+        let issuer = Issuer {
+            url: "https://login.test/common/v2.0".to_owned(),
+            is_template: true,
+            discovery_url: None,
+        };
         let check = |value: Value| check_issuer(&discovery, &issuer, &claims(value)).is_ok();
         assert!(check(json!({ "iss": "https://login.test/9f/v2.0", "tid": "9f" })));
         assert!(!check(json!({ "iss": "https://login.test/9f/v2.0", "tid": "aa" })));

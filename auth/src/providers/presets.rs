@@ -54,6 +54,23 @@ pub(super) struct Context<'a> {
 /// the endpoints.
 pub(super) const DISCOVERED: [&str; 4] = ["google", "apple", "linkedin_oidc", "slack_oidc"];
 
+/// The defaults of custom providers.
+pub(super) static CUSTOM_OIDC: Preset = Preset {
+    name: "custom",
+    base: "",
+    authorize: "",
+    token: "",
+    source: UserSource::IdToken(""),
+    scopes: "openid email profile",
+    auth: ClientAuth::Form,
+    pkce: true,
+    extra: &[],
+    user: external_user::openid,
+};
+/// As [`CUSTOM_OIDC`]; the endpoint is the provider's `userinfo_url`.
+pub(super) static CUSTOM_OAUTH2: Preset =
+    Preset { source: UserSource::Endpoint(""), scopes: "", ..CUSTOM_OIDC };
+
 const FORM: ClientAuth = ClientAuth::Form;
 const BASIC: ClientAuth = ClientAuth::Basic;
 

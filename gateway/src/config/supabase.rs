@@ -98,8 +98,8 @@ const NAMES: &[(&str, Meaning)] = &[
     ("auth.mfa.totp.verify_enabled", Same("auth.mfa_totp_verify_enabled")),
     ("auth.mfa.phone.enroll_enabled", SECOND_FACTORS),
     ("auth.mfa.phone.verify_enabled", SECOND_FACTORS),
-    ("auth.mfa.web_authn.enroll_enabled", SECOND_FACTORS),
-    ("auth.mfa.web_authn.verify_enabled", SECOND_FACTORS),
+    ("auth.mfa.web_authn.enroll_enabled", Same("auth.mfa_web_authn_enroll_enabled")),
+    ("auth.mfa.web_authn.verify_enabled", Same("auth.mfa_web_authn_verify_enabled")),
     ("auth.mfa.", Ignored),
     ("auth.external.", Special("`auth.external_*`")),
     ("auth.third_party.", Later("tokens of other issuers")),
@@ -110,8 +110,12 @@ const NAMES: &[(&str, Meaning)] = &[
     ("auth.oauth_server.allow_dynamic_registration", Same("auth.oauth_server_allow_dynamic_registration")),
     ("auth.oauth_server.authorization_url_path", Same("auth.oauth_server_authorization_path")),
     ("auth.oauth_server.", Later("this setting of the OAuth server")),
-    ("auth.passkey.", Later("passkeys")),
-    ("auth.webauthn.", Later("passkeys")),
+    ("auth.passkey.enabled", Same("auth.passkey_enabled")),
+    ("auth.passkey.", Later("this setting of passkeys")),
+    ("auth.webauthn.rp_id", Same("auth.webauthn_rp_id")),
+    ("auth.webauthn.rp_display_name", Same("auth.webauthn_rp_display_name")),
+    ("auth.webauthn.rp_origins", List("auth.webauthn_rp_origins")),
+    ("auth.webauthn.", Later("this setting of passkeys")),
     ("storage.enabled", AlwaysOn("the storage service is always served")),
     ("storage.file_size_limit", Same("storage.max_file_size")),
     ("storage.image_transformation.enabled", Same("storage.images.enabled")),
@@ -132,15 +136,13 @@ const NAMES: &[(&str, Meaning)] = &[
 ];
 
 /// Tables with `enabled = false` whose other keys then mean nothing; and those of which only `enabled` matters.
-const SWITCHED: [&str; 12] = [
+const SWITCHED: [&str; 10] = [
     "api.tls",
     "auth.external.",
     "auth.third_party.",
     "auth.web3.",
     "auth.hook.",
     "auth.captcha",
-    "auth.passkey",
-    "auth.webauthn",
     "auth.sms.",
     "storage.analytics",
     "storage.vector",

@@ -34,6 +34,7 @@ pub(super) const AUTH: &[Row] = &[
         "The callback's state is unknown, expired, or belongs to another browser.",
         "Start the sign-in again in the same browser.",
     ),
+    row("conflict", "400", "Another custom provider has the identifier.", "Choose another identifier."),
     row("current_password_invalid", "400", "The current password is wrong.", "Ask for the password again."),
     row(
         "current_password_required",
@@ -41,6 +42,7 @@ pub(super) const AUTH: &[Row] = &[
         "Changing the password requires the current one.",
         "Send `current_password`.",
     ),
+    row("custom_provider_not_found", "404", "There is no such custom provider.", "List the providers."),
     row(
         "email_address_not_authorized",
         "400",
@@ -200,11 +202,21 @@ pub(super) const AUTH: &[Row] = &[
     row(
         "mfa_verification_failed",
         "422",
-        "The code is wrong, or was used before.",
-        "Enter the next code of the app.",
+        "The code or the authenticator's response is wrong, or was used before.",
+        "Enter the next code of the app, or start a new challenge.",
     ),
-    row("mfa_webauthn_enroll_not_enabled", "422", "WebAuthn factors cannot be enrolled.", "Do not use them."),
-    row("mfa_webauthn_verify_not_enabled", "422", "WebAuthn factors cannot be verified.", "Do not use them."),
+    row(
+        "mfa_webauthn_enroll_not_enabled",
+        "422",
+        "WebAuthn factors cannot be enrolled.",
+        "Set `auth.mfa_web_authn_enroll_enabled`.",
+    ),
+    row(
+        "mfa_webauthn_verify_not_enabled",
+        "422",
+        "WebAuthn factors cannot be verified.",
+        "Set `auth.mfa_web_authn_verify_enabled`.",
+    ),
     row("no_authorization", "401, 403", "The request has no access token of a user.", "Sign in first."),
     row("not_admin", "403", "Only a secret key may do this.", "Call it from a server, with the secret key."),
     row(
@@ -234,6 +246,12 @@ pub(super) const AUTH: &[Row] = &[
         "Request a new one.",
     ),
     row(
+        "over_custom_provider_quota",
+        "400",
+        "The maximum number of custom providers is reached.",
+        "Delete one, or raise `auth.custom_oauth_max_providers`.",
+    ),
+    row(
         "over_email_send_rate_limit",
         "429",
         "Too many mails to this address or in total.",
@@ -245,7 +263,12 @@ pub(super) const AUTH: &[Row] = &[
         "Too many requests from this address.",
         "Wait for the seconds in `Retry-After`.",
     ),
-    row("passkey_disabled", "404", "This server does not offer passkeys.", "Sign in another way."),
+    row(
+        "passkey_disabled",
+        "404",
+        "Passkeys are off.",
+        "Set `auth.passkey_enabled`, or sign in another way.",
+    ),
     row("phone_exists", "422", "Another user has this phone number.", "Use another number."),
     row("phone_not_confirmed", "400, 422", "The phone number is not confirmed.", "Sign in by e-mail."),
     row(
@@ -311,6 +334,12 @@ pub(super) const AUTH: &[Row] = &[
         "Remove a factor first.",
     ),
     row(
+        "too_many_passkeys",
+        "422",
+        "The user has the maximum number of passkeys.",
+        "Delete one, or raise `auth.passkey_max_passkeys_per_user`.",
+    ),
+    row(
         "unauthorized_client",
         "400",
         "The OAuth client may not use this grant type.",
@@ -352,6 +381,31 @@ pub(super) const AUTH: &[Row] = &[
         "Sign in another way.",
     ),
     row("web3_unsupported_chain", "400", "The blockchain is not supported.", "Sign in another way."),
+    row(
+        "webauthn_challenge_expired",
+        "400",
+        "The challenge was not answered in time.",
+        "Request new options.",
+    ),
+    row(
+        "webauthn_challenge_not_found",
+        "400",
+        "The challenge is unknown, or was answered before.",
+        "Request new options.",
+    ),
+    row("webauthn_credential_exists", "422", "The passkey is registered already.", "Sign in with it."),
+    row(
+        "webauthn_credential_not_found",
+        "404",
+        "There is no such passkey.",
+        "Sign in another way, or list the passkeys.",
+    ),
+    row(
+        "webauthn_verification_failed",
+        "400",
+        "The authenticator's response is invalid: wrong challenge, origin, relying party, signature or counter.",
+        "Start again; check `auth.webauthn_rp_id` and `auth.webauthn_rp_origins`.",
+    ),
 ];
 
 pub(super) const REST: &[Row] = &[

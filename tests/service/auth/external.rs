@@ -21,7 +21,7 @@ struct Issuer {
     claims: Arc<SyncMutex<Value>>,
 }
 
-fn signing_keys() -> Arc<Keys> {
+pub(super) fn signing_keys() -> Arc<Keys> {
     let material = KeyMaterial {
         jwks: vec![generate_es256().unwrap()],
         secret: None,
@@ -98,20 +98,20 @@ fn respond(request: &StubRequest, url: &str, keys: &Keys, changes: &Value) -> Re
 }
 
 /// A browser on its way to the provider.
-struct Trip {
+pub(super) struct Trip {
     /// Of the provider.
-    url: Url,
+    pub(super) url: Url,
     cookie: String,
 }
 
 impl Trip {
-    async fn begin(server: &Basalt, query: &str) -> Self {
+    pub(super) async fn begin(server: &Basalt, query: &str) -> Self {
         let begun = server.get(&format!("/auth/v1/authorize?{query}")).send().await.expect(302);
         let cookie = begun.header("set-cookie").split(';').next().unwrap_or_default().to_owned();
         Self { url: Url::parse(begun.header("location")).unwrap(), cookie }
     }
 
-    fn parameter(&self, name: &str) -> String {
+    pub(super) fn parameter(&self, name: &str) -> String {
         self.url
             .query_pairs()
             .find(|(key, _)| key == name)
@@ -129,7 +129,7 @@ impl Trip {
     }
 
     /// Comes back with the provider's code; returns where the browser is sent.
-    async fn finish(&self, server: &Basalt) -> String {
+    pub(super) async fn finish(&self, server: &Basalt) -> String {
         self.come_back(server, "code=good").await.expect(302).header("location").to_owned()
     }
 }

@@ -11,7 +11,6 @@ async fn disabled_features_return_their_error() {
     let saml = (404, "saml_provider_disabled", "SAML 2.0 is disabled");
     let oauth = (404, "feature_disabled", "OAuth server is disabled");
     let passkeys = (404, "passkey_disabled", "Passkeys are disabled");
-    let custom = (404, "feature_disabled", "Custom OAuth providers are disabled");
     let id = "11111111-2222-4333-8444-555555555555";
     let one = |path: &str| path.replace("ID", id);
     let routes = [
@@ -43,8 +42,6 @@ async fn disabled_features_return_their_error() {
         ("PATCH", "/passkeys/ID", passkeys),
         ("DELETE", "/passkeys/ID", passkeys),
         ("GET", "/admin/users/ID/passkeys", passkeys),
-        ("GET", "/admin/custom-providers?type=oidc", custom),
-        ("PUT", "/admin/custom-providers/custom:acme", custom),
     ];
     for (method, path, (status, code, message)) in routes {
         let method = Method::from_bytes(method.as_bytes()).unwrap();

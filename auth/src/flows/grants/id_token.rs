@@ -1,5 +1,7 @@
 //! Grant `id_token` (auth.md §3.5): sign-in with an ID token that the app got from the provider itself.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -7,7 +9,7 @@ use crate::error::AuthError;
 use crate::fields::{filled, text};
 use crate::flows::external;
 use crate::origin::Origin;
-use crate::providers::Provider;
+use crate::providers::{Provider, custom};
 use crate::sessions::access_token::Granted;
 use crate::state::Auth;
 
@@ -47,14 +49,14 @@ impl IdTokenGrant {
         caller: Option<Uuid>,
     ) -> Result<Granted, AuthError> {
         let token = filled(&self.id_token).ok_or(AuthError::InvalidRequest("id_token required"))?;
-        let provider = self.provider(auth)?;
+        let provider = self.provider(auth, origin).await?;
         let now = auth.now().as_second();
-        let user = auth.providers.verify_id_token(provider, token, filled(&self.nonce), now).await?;
-        external::sign_in_with_id_token(auth, origin, provider, &user, filled(&self.access_token), caller)
+        let user = auth.providers.verify_id_token(&provider, token, filled(&self.nonce), now).await?;
+        external::sign_in_with_id_token(auth, origin, &provider, &user, filled(&self.access_token), caller)
             .await
     }
 
-    fn provider<'a>(&self, auth: &'a Auth) -> Result<&'a Provider, AuthError> {
+    async fn provider(&self, auth: &Auth, origin: &Origin) -> Result<Arc<Provider>, AuthError> {
         let (name, issuer) = (text(&self.provider), text(&self.issuer));
         if name.is_empty() && (text(&self.client_id).is_empty() || issuer.is_empty()) {
             return Err(AuthError::InvalidRequest("provider or client_id and issuer required"));
@@ -66,6 +68,10 @@ impl IdTokenGrant {
         };
         let known = ISSUERS.iter().find(|(known, _)| *known == name);
         if known.is_none() && !OTHERS.contains(&name) {
+            let custom = external::find_provider(auth, origin, name).await?;
+            if let Some(custom) = custom.filter(|_custom| name.starts_with(custom::PREFIX)) {
+                return Ok(custom);
+            }
             return Err(AuthError::Validation(format!("Custom OIDC provider \"{name}\" not allowed").into()));
         }
         let issuer = known.map_or(issuer, |(_, issuer)| *issuer);

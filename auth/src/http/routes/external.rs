@@ -99,7 +99,7 @@ pub(crate) async fn begin(
     linking_user: Option<Uuid>,
     is_bound: bool,
 ) -> Result<(String, FlowSecret), AuthError> {
-    let provider = enabled_provider(auth, request.query("provider").unwrap_or_default())?;
+    let provider = enabled_provider(auth, request, request.query("provider").unwrap_or_default()).await?;
     let challenge = Challenge::read(
         request.query("code_challenge").unwrap_or_default(),
         request.query("code_challenge_method").unwrap_or_default(),
@@ -107,7 +107,7 @@ pub(crate) async fn begin(
     auth.limits.authorize.check(request.address())?;
     let parameters = request.sorted_query();
     let sign_in = ExternalSignIn {
-        provider,
+        provider: &provider,
         scopes: request.query("scopes"),
         parameters: &parameters,
         challenge,
@@ -122,8 +122,12 @@ pub(crate) async fn begin(
 ///
 /// # Errors
 /// It is disabled, incompletely configured or unknown.
-fn enabled_provider<'a>(auth: &'a Auth, name: &str) -> Result<&'a Provider, AuthError> {
-    let reason = match auth.providers.find(name) {
+async fn enabled_provider(
+    auth: &Auth,
+    request: &RequestContext,
+    name: &str,
+) -> Result<Arc<Provider>, AuthError> {
+    let reason = match external::find_provider(auth, &request.origin, name).await? {
         Some(provider) => match provider.missing_setting() {
             None => return Ok(provider),
             Some(reason) => reason.to_owned(),

@@ -7,12 +7,13 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::database;
 use crate::error::AuthError;
-use crate::fields::text;
+use crate::fields::{filled, text};
+use crate::flows::factors::webauthn::{self, WEBAUTHN, WebAuthnAnswer};
 use crate::flows::factors::{self, Answer, NewFactor};
 use crate::http::bearer::{Bearer, Caller};
 use crate::http::request::{RequestContext, read_json, read_json_or_default};
@@ -29,10 +30,24 @@ struct EnrolmentBody {
     issuer: Option<String>,
 }
 
+#[derive(Default, Deserialize)]
+struct ChallengeBody {
+    webauthn: Option<WebAuthnBody>,
+}
+
 #[derive(Deserialize)]
 struct VerifyBody {
     challenge_id: Option<String>,
     code: Option<String>,
+    webauthn: Option<WebAuthnBody>,
+}
+
+/// The part of a body for WebAuthn factors, in the client's spelling.
+#[derive(Deserialize)]
+struct WebAuthnBody {
+    #[serde(rename = "rpId")]
+    rp_id: Option<String>,
+    credential_response: Option<Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -51,6 +66,12 @@ pub(crate) async fn enroll(
     let friendly_name = text(&body.friendly_name);
     let factor =
         NewFactor { factor_type: text(&body.factor_type), friendly_name, issuer: text(&body.issuer) };
+    if factor.factor_type == WEBAUTHN {
+        let session = caller.session.as_ref();
+        let id = factor.enroll_webauthn(&auth, &request.origin, &caller.account, session).await?;
+        let body = json!({ "id": id, "type": WEBAUTHN, "friendly_name": friendly_name });
+        return Ok(Json(body).into_response());
+    }
     let (id, enrolment) =
         factor.enroll(&auth, &request.origin, &caller.account, caller.session.as_ref()).await?;
     let totp = json!({ "qr_code": enrolment.qr_code, "secret": enrolment.secret, "uri": enrolment.uri });
@@ -63,10 +84,22 @@ pub(crate) async fn challenge(
     State(auth): State<Arc<Auth>>,
     Path(id): Path<String>,
     request: RequestContext,
+    body: Body,
 ) -> Result<Response, AuthError> {
     let caller = registered_caller(&auth, &request).await?;
     auth.limits.factor_challenge.check(request.address())?;
+    let body: ChallengeBody = read_json_or_default(body).await?;
     let factor = factor(&caller.account.factors, &id)?;
+    if factor.factor_type == WEBAUTHN {
+        let rp_id = body.webauthn.as_ref().and_then(|body| filled(&body.rp_id));
+        let user = &caller.account.user;
+        let begun = webauthn::challenge(&auth, &request.origin, user, factor, rp_id).await?;
+        let body = json!({
+            "id": begun.challenge.id, "type": WEBAUTHN, "expires_at": begun.challenge.expires_at.as_second(),
+            "webauthn": { "type": begun.kind, "credential_options": { "publicKey": begun.options } },
+        });
+        return Ok(Json(body).into_response());
+    }
     let challenge = factors::challenge(&auth, &request.origin, &caller.account.user, factor).await?;
     let body = json!({
         "id": challenge.id, "type": factor.factor_type, "expires_at": challenge.expires_at.as_second()
@@ -85,16 +118,37 @@ pub(crate) async fn verify(
     auth.limits.factor_verify.check(request.address())?;
     let body: VerifyBody = read_json(body).await?;
     let factor = factor(&caller.account.factors, &id)?;
+    if factor.factor_type == WEBAUTHN {
+        return verify_webauthn(&auth, &request, &caller, factor, &body).await;
+    }
     let code = text(&body.code);
     if code.is_empty() {
         return Err(AuthError::validation("Code needs to be non-empty"));
     }
     let challenge_id =
         Uuid::try_parse(text(&body.challenge_id)).map_err(|_error| AuthError::ChallengeNotFound)?;
-    let session = caller.session.ok_or(AuthError::NoSuchSession)?;
-    let answer = Answer { session: &session, factor, challenge_id, code };
+    let session = caller.session.as_ref().ok_or(AuthError::NoSuchSession)?;
+    let answer = Answer { session, factor, challenge_id, code };
     let granted = answer.verify(&auth, &request.origin, caller.account.user.id).await?;
     token::answer(&auth, &granted)
+}
+
+async fn verify_webauthn(
+    auth: &Auth,
+    request: &RequestContext,
+    caller: &Caller,
+    factor: &Factor,
+    body: &VerifyBody,
+) -> Result<Response, AuthError> {
+    let given = body.webauthn.as_ref().ok_or(AuthError::validation("webauthn is required"))?;
+    let response = given.credential_response.as_ref();
+    let response = response.ok_or(AuthError::validation("webauthn.credential_response is required"))?;
+    let challenge_id =
+        Uuid::try_parse(text(&body.challenge_id)).map_err(|_error| AuthError::ChallengeNotFound)?;
+    let session = caller.session.as_ref().ok_or(AuthError::NoSuchSession)?;
+    let answer = WebAuthnAnswer { session, factor, challenge_id, rp_id: filled(&given.rp_id), response };
+    let granted = answer.verify(auth, &request.origin, caller.account.user.id).await?;
+    token::answer(auth, &granted)
 }
 
 /// Removes a factor of the caller.
@@ -136,7 +190,7 @@ pub(crate) async fn admin_delete(
 }
 
 /// The caller, who must not be anonymous.
-async fn registered_caller(auth: &Auth, request: &RequestContext) -> Result<Caller, AuthError> {
+pub(crate) async fn registered_caller(auth: &Auth, request: &RequestContext) -> Result<Caller, AuthError> {
     let bearer = Bearer::read(auth, request)?;
     let tx = auth.autocommit(&request.origin).await?;
     let caller = bearer.caller(auth, &tx).await;

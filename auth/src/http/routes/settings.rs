@@ -59,6 +59,6 @@ pub(crate) async fn get(State(auth): State<Arc<Auth>>) -> Json<Value> {
         "sms_provider": "",
         "saml_enabled": false,
         "saml_private_key_next_configured": false,
-        "passkeys_enabled": false
+        "passkeys_enabled": config.passkey_enabled
     }))
 }

@@ -16,7 +16,6 @@ const OFF: &[(Feature, &str, MethodFilter)] = {
     const GET: MethodFilter = MethodFilter::GET;
     const POST: MethodFilter = MethodFilter::POST;
     const PUT: MethodFilter = MethodFilter::PUT;
-    const PATCH: MethodFilter = MethodFilter::PATCH;
     const DELETE: MethodFilter = MethodFilter::DELETE;
     &[
         (Feature::ENROLL_CODES, "/factors/recovery-codes", GET.or(POST).or(DELETE)), // mfa.recoveryCodes
@@ -27,16 +26,6 @@ const OFF: &[(Feature, &str, MethodFilter)] = {
         (Feature::SAML, "/sso/saml/acs", POST),
         (Feature::SAML, "/admin/sso/providers", GET.or(POST)),
         (Feature::SAML, "/admin/sso/providers/{id}", GET.or(PUT).or(DELETE)),
-        (Feature::PASSKEYS, "/passkeys", GET),
-        (Feature::PASSKEYS, "/passkeys/{id}", PATCH.or(DELETE)),
-        (Feature::PASSKEYS, "/passkeys/registration/options", POST),
-        (Feature::PASSKEYS, "/passkeys/registration/verify", POST),
-        (Feature::PASSKEYS, "/passkeys/authentication/options", POST),
-        (Feature::PASSKEYS, "/passkeys/authentication/verify", POST),
-        (Feature::PASSKEYS, "/admin/users/{id}/passkeys", GET),
-        (Feature::PASSKEYS, "/admin/users/{id}/passkeys/{passkey_id}", DELETE),
-        (Feature::CUSTOM_PROVIDERS, "/admin/custom-providers", GET.or(POST)),
-        (Feature::CUSTOM_PROVIDERS, "/admin/custom-providers/{identifier}", GET.or(PUT).or(DELETE)),
     ]
 };
 
