@@ -335,10 +335,13 @@ update auth.sessions set aal = 'aal1', factor_id = null, updated_at = $2 where f
     Ok(())
 }
 
-/// Whether the user has a session from a network: an IPv4 address, or an IPv6 /64.
+/// Whether the user has a session from a network: an IPv4 address, or an IPv6 /64. Sessions of OAuth clients, which are on other
+/// machines, do not count.
 pub(crate) async fn has_session_from(tx: &Tx, user_id: Uuid, network: IpAddr) -> Result<bool, AuthError> {
     const HAS_SESSION_FROM: &str = "\
-select exists (select from auth.sessions s where s.user_id = $1 and s.ip <<= $2::text::inet) as is_known";
+select exists (
+  select from auth.sessions s where s.user_id = $1 and s.ip <<= $2::text::inet and s.oauth_client_id is null
+) as is_known";
     let bits = if network.is_ipv4() { 32 } else { 64 };
     let row = tx.query_one(HAS_SESSION_FROM, &[&user_id, &format!("{network}/{bits}")]).await?;
     column(&row, "is_known")

@@ -301,16 +301,20 @@ update auth.users set email = $2, updated_at = $3 where id = $1 and coalesce(ema
 }
 
 /// Removes everything with which somebody else may have prepared an account whose address was never confirmed: identities,
-/// password, phone number, pending codes, sessions and second factors.
+/// password, phone number, pending codes, sessions, second factors, passkeys and grants to OAuth clients.
 pub(crate) async fn clear_unconfirmed(tx: &Tx, id: Uuid, now: Timestamp) -> Result<(), AuthError> {
     const IDENTITIES: &str = "delete from auth.identities where user_id = $1";
     const SESSIONS: &str = "delete from auth.sessions where user_id = $1";
     const FACTORS: &str = "delete from auth.mfa_factors where user_id = $1";
+    const PASSKEYS: &str = "delete from auth.webauthn_credentials where user_id = $1";
+    const CHALLENGES: &str = "delete from auth.webauthn_challenges where user_id = $1";
+    const AUTHORIZATIONS: &str = "delete from auth.oauth_authorizations where user_id = $1";
+    const CONSENTS: &str = "delete from auth.oauth_consents where user_id = $1";
     const PHONE: &str = "\
 update auth.users
 set phone = null, phone_confirmed_at = null, phone_change = '', email_change = '', raw_user_meta_data = '{}', updated_at = $2
 where id = $1";
-    for statement in [IDENTITIES, SESSIONS, FACTORS] {
+    for statement in [IDENTITIES, SESSIONS, FACTORS, PASSKEYS, CHALLENGES, AUTHORIZATIONS, CONSENTS] {
         tx.execute(statement, &[&id]).await.map_err(AuthError::updating)?;
     }
     tx.execute(PHONE, &[&id, &now]).await.map_err(AuthError::updating)?;

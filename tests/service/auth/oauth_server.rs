@@ -441,6 +441,19 @@ async fn clients_cannot_manage_the_account() {
 }
 
 #[tokio::test]
+async fn clients_of_an_admin_are_not_admins() {
+    let server = server().await;
+    let (client, ada) = (Client::public(&server).await, user(&server).await);
+    server.sql(&format!("update auth.users set role = 'service_role' where id = '{}'", ada.id)).await;
+    let tokens = client.tokens(&server, &ada).await;
+    let token = text(&tokens, "/access_token");
+    assert_eq!(claims(token)["role"], "service_role");
+    let refused = super::client(&server, Method::GET, "/admin/users").bearer(token).send().await;
+    let message = "OAuth clients cannot manage the user's account";
+    assert_error(&refused, 403, "insufficient_scope", message);
+}
+
+#[tokio::test]
 async fn id_tokens_give_no_access() {
     let server = server().await;
     let (client, ada) = (Client::public(&server).await, user(&server).await);

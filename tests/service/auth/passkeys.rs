@@ -286,6 +286,20 @@ async fn banned_and_anonymous_users_are_refused() {
 }
 
 #[tokio::test]
+async fn passkeys_of_deleted_users_are_gone() {
+    let server = server().await;
+    for is_soft in [true, false] {
+        let ada = user(&server).await;
+        let (mut authenticator, _id) = registered(&server, &ada).await;
+        let path = format!("/admin/users/{}", ada.id);
+        let request = client(&server, Method::DELETE, &path).bearer(server.service_key());
+        let _deleted = request.json(&json!({ "should_soft_delete": is_soft })).send().await.expect(200);
+        let gone = sign_in_with(&server, &mut authenticator).await;
+        assert_error(&gone, 404, "webauthn_credential_not_found", "WebAuthn credential not found");
+    }
+}
+
+#[tokio::test]
 async fn number_of_passkeys_and_time_are_limited() {
     let server = with_passkeys()
         .config("auth.passkey_max_passkeys_per_user", "1")

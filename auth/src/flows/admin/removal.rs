@@ -55,8 +55,12 @@ where id = $1";
 update auth.identities
 set provider_id = $2, identity_data = '{}', updated_at = $3
 where id = $1";
-    const REST: [&str; 4] = [
+    const REST: [&str; 8] = [
         "delete from auth.mfa_factors where user_id = $1",
+        "delete from auth.webauthn_credentials where user_id = $1",
+        "delete from auth.webauthn_challenges where user_id = $1",
+        "delete from auth.oauth_authorizations where user_id = $1",
+        "delete from auth.oauth_consents where user_id = $1",
         "delete from auth.one_time_tokens where user_id = $1",
         "delete from auth.flow_state where user_id = $1",
         "delete from auth.sessions where user_id = $1",

@@ -141,9 +141,8 @@ impl WebAuthnAnswer<'_> {
 
     /// Verifies the response, and stores the new or used credential.
     async fn check(&self, party: &RelyingParty, tx: &Tx, now: Timestamp) -> Result<(), AuthError> {
-        let wrong = |error: AuthError| match error {
-            AuthError::WebAuthnFailed => AuthError::WrongWebAuthnResponse,
-            other => other,
+        let wrong = |error: AuthError| {
+            if matches!(error, AuthError::WebAuthnFailed) { AuthError::WrongWebAuthnResponse } else { error }
         };
         let id = self.factor.id;
         let state = factors::webauthn_state(tx, self.challenge_id).await?;

@@ -68,6 +68,9 @@ impl Bearer {
             let details = sessions::find_details(&tx, session_id).await?;
             let details = details.filter(|details| details.session.user_id == user_id);
             let details = details.ok_or(AuthError::AdminSessionExpired)?;
+            if details.session.oauth_client_id.is_some() {
+                return Err(AuthError::ClientSessionRefused);
+            }
             let now = auth.now();
             if details.account.user.is_banned(now) {
                 return Err(AuthError::BannedBearer);
