@@ -1,5 +1,5 @@
-//! Features that are not implemented. They respond as upstream does when an operator has disabled them (auth.md §2, §3.15,
-//! §3.22).
+//! Features that are off, or not implemented. Both respond as upstream does when an operator has disabled them (auth.md §2,
+//! §3.15, §3.22).
 
 use http::StatusCode;
 
