@@ -15,6 +15,7 @@ create policy "owners and managers add to plan_files" on storage.objects
     bucket_id = 'plan_files'
     and (storage.foldername(name))[1]
       = any (array(select mine.id::text from app_private.my_plans('{owner,manager}') as mine (id)))
+    and app_private.has_room_for_files((storage.foldername(name))[1])
   );
 
 drop policy if exists "owners and managers delete from plan_files" on storage.objects;

@@ -90,3 +90,19 @@ insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, c
 
 -- A picture of a user.
 insert into storage.objects (bucket_id, name) values ('avatars', '7e570000-0000-4000-8000-000000000002/a.png');
+
+-- A plan of a user without a subscription, which has more people and files than the Free plan includes.
+insert into auth.users (instance_id, id, aud, role, email, email_confirmed_at, created_at, updated_at) values
+  ('00000000-0000-0000-0000-000000000000', '7e570000-0000-4000-8000-000000000008', 'authenticated', 'authenticated', 'free.owner@test.local', now(), now(), now());
+insert into public.plans (id, user_id, title) values
+  ('7e571000-0000-4000-8000-000000000004', '7e570000-0000-4000-8000-000000000008', 'A full plan');
+insert into public.plan_members (plan_id, user_id, email, role, invite_accepted, invite_token) values
+  ('7e571000-0000-4000-8000-000000000004', '7e570000-0000-4000-8000-000000000004', 'owner@test.local', 'owner', true, null),
+  ('7e571000-0000-4000-8000-000000000004', '7e570000-0000-4000-8000-000000000003', 'manager@test.local', 'manager', true, null),
+  ('7e571000-0000-4000-8000-000000000004', '7e570000-0000-4000-8000-000000000002', 'viewer@test.local', 'viewer', true, null);
+insert into storage.objects (bucket_id, name, metadata) values
+  ('plan_files', '7e571000-0000-4000-8000-000000000004/big.pdf', '{"size": 104857601}');
+-- The user with the second factor pays, too.
+insert into public.user_subscriptions (user_id, stripe_subscription_id, stripe_customer_id, status, state_as_of) values
+  ('7e570000-0000-4000-8000-000000000006', 'sub_test_second', 'cus_test_second', 'active', now());
+update public.subscription_plans set active = true where is_free;

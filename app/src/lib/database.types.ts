@@ -374,6 +374,10 @@ export type Database = {
           features: NonNullable<Json>
           id: string
           interval: string
+          is_free: boolean
+          max_bytes: number | null
+          max_members: number | null
+          max_plans: number | null
           name: string
           price: number
           stripe_price_id: string
@@ -386,6 +390,10 @@ export type Database = {
           features?: NonNullable<Json>
           id?: string
           interval?: string
+          is_free?: boolean
+          max_bytes?: number | null
+          max_members?: number | null
+          max_plans?: number | null
           name: string
           price: number
           stripe_price_id: string
@@ -398,6 +406,10 @@ export type Database = {
           features?: NonNullable<Json>
           id?: string
           interval?: string
+          is_free?: boolean
+          max_bytes?: number | null
+          max_members?: number | null
+          max_plans?: number | null
           name?: string
           price?: number
           stripe_price_id?: string
@@ -714,6 +726,28 @@ export type Database = {
           mailed_at: string
           member_id: string
           state: string
+        }[]
+      }
+      get_my_limits: {
+        Args: Record<PropertyKey, never>
+        Returns: {
+          bytes: number
+          max_bytes: number
+          max_members: number
+          max_plans: number
+          plan_name: string
+          plans: number
+        }[]
+      }
+      get_plan_limits: {
+        Args: { plan: string }
+        Returns: {
+          bytes: number
+          is_mine: boolean
+          max_bytes: number
+          max_members: number
+          members: number
+          plan_name: string
         }[]
       }
       get_user_email_by_id: {

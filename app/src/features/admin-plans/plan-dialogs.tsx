@@ -8,7 +8,7 @@ import { Select } from "@/components/ui/select";
 import { Switch } from "@/components/ui/switch";
 import { useRowForm } from "@/hooks/use-row-form";
 import { messageOf } from "@/lib/errors";
-import { type SubscriptionPlan, takenPriceId, useAddPlan, useUpdatePlan } from "./queries";
+import { bytesPerMegabyte, type SubscriptionPlan, takenPriceId, useAddPlan, useUpdatePlan } from "./queries";
 import {
   type Interval,
   intervals,
@@ -132,6 +132,20 @@ function PlanForm({ plan, submitLabel, onSubmit }: PlanFormProps) {
       <FormField label="Stripe Price ID" error={errors.stripePriceId?.message} required>
         <Input autoComplete="off" spellCheck={false} autoCapitalize="none" {...register("stripePriceId")} />
       </FormField>
+      <fieldset className="grid gap-2">
+        <legend className="mb-2 font-medium text-sm">Limits (leave empty for none)</legend>
+        <div className="grid gap-5 sm:grid-cols-3">
+          <FormField label="Plans" error={errors.maxPlans?.message}>
+            <Input inputMode="numeric" autoComplete="off" {...register("maxPlans")} />
+          </FormField>
+          <FormField label="People per plan" error={errors.maxMembers?.message}>
+            <Input inputMode="numeric" autoComplete="off" {...register("maxMembers")} />
+          </FormField>
+          <FormField label="Files in MB" error={errors.maxMegabytes?.message}>
+            <Input inputMode="numeric" autoComplete="off" {...register("maxMegabytes")} />
+          </FormField>
+        </div>
+      </fieldset>
       <FormField
         label="Features (JSON Array)"
         error={errors.features?.message}
@@ -172,6 +186,9 @@ function inputOf(plan: SubscriptionPlan | null): PlanFormInput {
     stripePriceId: plan?.stripe_price_id ?? "",
     features: JSON.stringify(plan?.features ?? [], null, 2),
     active: plan?.active ?? true,
+    maxPlans: plan?.max_plans?.toString() ?? "",
+    maxMembers: plan?.max_members?.toString() ?? "",
+    maxMegabytes: plan?.max_bytes == null ? "" : String(Math.max(1, Math.round(plan.max_bytes / bytesPerMegabyte))),
   };
 }
 

@@ -28,6 +28,8 @@ export const adminPlansQuery = () =>
 
 export const takenPriceId = "Another plan already has this Stripe Price ID.";
 
+export const bytesPerMegabyte = 1_048_576;
+
 function columnsOf(values: PlanFormValues) {
   return {
     name: values.name,
@@ -37,6 +39,9 @@ function columnsOf(values: PlanFormValues) {
     stripe_price_id: values.stripePriceId,
     active: values.active,
     features: parseFeatures(values.features) ?? [],
+    max_plans: values.maxPlans,
+    max_members: values.maxMembers,
+    max_bytes: values.maxMegabytes === null ? null : values.maxMegabytes * bytesPerMegabyte,
   };
 }
 

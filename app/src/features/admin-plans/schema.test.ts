@@ -9,6 +9,9 @@ const plan = {
   stripePriceId: "price_1",
   features: "[]",
   active: true,
+  maxPlans: "",
+  maxMembers: "3",
+  maxMegabytes: "100",
 };
 const errorsOf = (change: object) =>
   planFormSchema.safeParse({ ...plan, ...change }).error?.issues.map(({ message }) => message) ?? [];
@@ -45,4 +48,11 @@ test.each([
   ["", null],
 ])("features %s are %j", (text, features) => {
   expect(parseFeatures(text)).toEqual(features);
+});
+
+test("an empty limit means none, and a limit is a whole number from one on", () => {
+  expect(planFormSchema.parse(plan)).toMatchObject({ maxPlans: null, maxMembers: 3, maxMegabytes: 100 });
+  expect(errorsOf({ maxPlans: "0" })).toEqual(["At least 1"]);
+  expect(errorsOf({ maxPlans: "1.5" })).toEqual(["Enter a whole number"]);
+  expect(errorsOf({ maxMembers: "many" })).toHaveLength(1);
 });

@@ -5,6 +5,16 @@ export type Interval = keyof typeof intervals;
 
 const notPositive = "Price must be a positive number";
 
+/** An empty field means no limit. */
+const limit = (most: number) =>
+  z.pipe(
+    z.pipe(
+      z.string(),
+      z.transform((text) => (text.trim() === "" ? null : Number(text))),
+    ),
+    z.nullable(z.int("Enter a whole number").check(z.minimum(1, "At least 1"), z.maximum(most, "This is too much"))),
+  );
+
 /** As the form has it; all limits are the database's. */
 export const planFormSchema = z.object({
   name: z
@@ -33,6 +43,9 @@ export const planFormSchema = z.object({
     ),
   features: z.string().check(z.maxLength(20_000, "This list is too long")),
   active: z.boolean(),
+  maxPlans: limit(1_000_000),
+  maxMembers: limit(1_000_000),
+  maxMegabytes: limit(100_000_000),
 });
 export type PlanFormInput = z.input<typeof planFormSchema>;
 export type PlanFormValues = z.output<typeof planFormSchema>;

@@ -29,7 +29,8 @@ export function PlanCards({
   onChoose,
   heading = "h3",
 }: PlanCardsProps) {
-  const emphasised = plans.length === 3 ? plans[1]?.id : undefined;
+  const paid = plans.filter(({ isFree }) => !isFree);
+  const emphasised = paid.length === 3 ? paid[1]?.id : undefined;
   return (
     <ul
       className={cn(
@@ -46,7 +47,7 @@ export function PlanCards({
           heading={heading}
           emphasised={plan.id === emphasised}
           isCurrent={plan.name === currentPlanName}
-          chooseLabel={chooseLabel}
+          chooseLabel={plan.isFree ? "Start Free" : chooseLabel}
           busy={busyPriceId === plan.stripe_price_id}
           disabled={busyPriceId !== null}
           onChoose={() => onChoose(plan)}
@@ -99,6 +100,13 @@ function PlanCard({
         </span>
         <span className="text-muted-foreground text-sm">/{plan.interval}</span>
       </p>
+      {plan.limits.length > 0 && (
+        <ul aria-label="Included" className="mt-6 grid gap-1.5 font-medium text-sm">
+          {plan.limits.map((limit) => (
+            <li key={limit}>{limit}</li>
+          ))}
+        </ul>
+      )}
       {plan.features.length > 0 && (
         <ul className="mt-6 grid gap-2.5 text-sm">
           {plan.features.map((feature) => (

@@ -1,4 +1,5 @@
 import { queryOptions } from "@tanstack/react-query";
+import { formatBytes } from "@/lib/bytes";
 import { fieldsOf, textOf, textsOf } from "@/lib/fields";
 import { publicRows } from "@/lib/public-rows";
 
@@ -11,6 +12,10 @@ export interface PlanForSale {
   interval: string;
   features: string[];
   stripe_price_id: string;
+  /** The plan of those who have no subscription. */
+  isFree: boolean;
+  /** "3 plans", "Unlimited people". Empty where the server knows no limits. */
+  limits: string[];
 }
 
 export const plansForSaleKey = ["plans-for-sale"] as const;
@@ -41,6 +46,8 @@ export const plansForSaleQuery = () =>
           interval: textOf(fields, "interval") ?? "month",
           features: textsOf(fields.get("features")),
           stripe_price_id: priceId,
+          isFree: fields.get("is_free") === true,
+          limits: limitsOf(fields),
         };
         return [plan];
       });
@@ -48,3 +55,14 @@ export const plansForSaleQuery = () =>
     staleTime: 60_000,
     retry: 1,
   });
+
+/** What a plan includes, in words; nothing where no plan is limited. */
+export function limitsOf(fields: ReadonlyMap<string, unknown>): string[] {
+  const [plans, members, bytes] = ["max_plans", "max_members", "max_bytes"].map((name) => fields.get(name));
+  if ([plans, members, bytes].every((limit) => typeof limit !== "number")) return [];
+  return [
+    typeof plans !== "number" ? "Unlimited plans" : plans === 1 ? "1 plan" : `${plans} plans`,
+    typeof members !== "number" ? "Unlimited people" : `${members} people on each plan`,
+    typeof bytes !== "number" ? "Unlimited files" : `${formatBytes(bytes)} of files`,
+  ];
+}

@@ -16,7 +16,13 @@ export function useChoosePlan({ signedIn, onSentToRegister, onError }: ChoosePla
   const navigate = useNavigate();
   const [busyPriceId, setBusyPriceId] = useState<string | null>(null);
 
-  async function choose({ stripe_price_id: priceId }: PlanForSale) {
+  async function choose({ stripe_price_id: priceId, isFree }: PlanForSale) {
+    // There is nothing to pay.
+    if (isFree) {
+      clearPendingPriceId();
+      onSentToRegister?.();
+      return navigate(signedIn ? "/dashboard" : "/register");
+    }
     if (!signedIn) {
       keepPendingPriceId(priceId);
       onSentToRegister?.();

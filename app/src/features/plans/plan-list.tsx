@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { PlusIcon } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
+import { Link } from "react-router";
 import { ColumnsChart } from "@/components/columns-chart";
 import { ConfirmDialog } from "@/components/confirm-dialog";
 import { fetchAhead, lazyDialog } from "@/components/lazy-part";
@@ -16,7 +17,7 @@ import { fileCountsQuery, metricsByPlan, noMetrics, priorityCountsQuery, summari
 import { useDeletePlan } from "./mutations";
 import { PlanCard } from "./plan-card";
 import { PlanSummary } from "./plan-summary";
-import { type Plan, type PlanRole, planKeys, planListQuery, planRolesQuery } from "./queries";
+import { type Plan, type PlanRole, planKeys, planLimitQuery, planListQuery, planRolesQuery } from "./queries";
 
 // Forms and their rules are half of this screen's weight, and needed only when one is opened.
 const dialogs = () => import("./plan-dialog");
@@ -65,7 +66,13 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
   // The maker of a plan owns it, also before the roles have arrived.
   const roleIn = (plan: Plan): PlanRole => roles.data?.get(plan.id) ?? (plan.user_id === userId ? "owner" : "viewer");
 
-  const createButton = (
+  const limit = useQuery(planLimitQuery()).data ?? null;
+  const isFull = limit !== null && limit.used >= limit.of;
+  const createButton = isFull ? (
+    <Button asChild>
+      <Link to="/dashboard/subscription">Upgrade for more plans</Link>
+    </Button>
+  ) : (
     <Button
       onClick={() => show("create")}
       onPointerEnter={() => fetchAhead(dialogs)}
@@ -79,7 +86,14 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
   return (
     <>
       <PageHeading title="Strategic Plans" subtitle="Manage your strategic plans and priorities">
-        {plans.data && plans.data.length > 0 && createButton}
+        <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
+          {limit && (
+            <p className="text-muted-foreground text-sm" title={`Included in your subscription: ${limit.name}`}>
+              {limit.used} of {limit.of === 1 ? "1 plan" : `${limit.of} plans`}
+            </p>
+          )}
+          {plans.data && plans.data.length > 0 && createButton}
+        </div>
       </PageHeading>
 
       {plans.isPending ? (

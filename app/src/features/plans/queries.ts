@@ -99,3 +99,15 @@ export const planRoleQuery = (planId: string, userId: string) =>
     // Dialogs go with the right to edit.
     structuralSharing: (before, fresh) => holdValue(before, fresh),
   });
+
+/** How many plans the person has of how many that the subscription includes; null without a limit. */
+export const planLimitQuery = () =>
+  queryOptions({
+    queryKey: [...planKeys.all, "limit"] as const,
+    queryFn: async ({ signal }) => {
+      const { data } = await basalt.rpc("get_my_limits").abortSignal(signal).throwOnError();
+      const limits = data[0];
+      return limits?.max_plans ? { name: limits.plan_name, used: limits.plans, of: limits.max_plans } : null;
+    },
+    retry: 1,
+  });
