@@ -18,8 +18,8 @@ const kit = new RegExp(
   [
     "node_modules/(?:class-variance-authority|clsx|tailwind-merge|@radix-ui/react-(?:slot|compose-refs|primitive))/",
     "src/components/(?:ui/(?:button|card|skeleton|spinner)|page-state|lazy-part|logo|columns-chart)\\.tsx",
-    "src/features/(?:auth/(?:auth-context|deliberate-sign-out|second-factor)|billing/pending-plan|members/invitation)\\.tsx?",
-    "src/lib/(?:cn|errors|safe-url|session-storage|mail-link|app-config|public-rows|fields|toast)\\.ts",
+    "src/features/(?:auth/(?:auth-context|deliberate-sign-out)|billing/pending-plan|members/invitation)\\.tsx?",
+    "src/lib/(?:bytes|cn|errors|safe-url|session-storage|mail-link|app-config|public-rows|fields|toast)\\.ts",
     "src/hooks/use-(?:document-title|online|near|live-public-rows|theme)\\.ts",
   ].join("|"),
 );

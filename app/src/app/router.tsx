@@ -1,7 +1,6 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { createBrowserRouter, type RouteObject } from "react-router";
 import { LoadingState } from "@/components/page-state";
-import { RequireUser, RequireVisitor } from "./guards";
 import { RootLayout } from "./root-layout";
 import { RouteError } from "./route-error";
 
@@ -41,7 +40,7 @@ export function routes(queryClient: QueryClient): RouteObject[] {
               lazy: () => import("./routes/account"),
               children: [
                 {
-                  Component: RequireVisitor,
+                  lazy: async () => ({ Component: (await import("./guards")).RequireVisitor }),
                   children: [
                     {
                       lazy: () => import("./routes/account-tabs"),
@@ -58,7 +57,7 @@ export function routes(queryClient: QueryClient): RouteObject[] {
               ],
             },
             {
-              Component: RequireUser,
+              lazy: async () => ({ Component: (await import("./guards")).RequireUser }),
               children: [
                 {
                   path: "dashboard",

@@ -3,7 +3,6 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, use, useEffect, useMemo, useRef, useState } from "react";
 import { sessionInAddress, sessionStoredAtStart } from "@/lib/session-storage";
 import { watchSignOut } from "./deliberate-sign-out";
-import { lacksSecondFactor } from "./second-factor";
 import { adminQuery, isSubscribed, type Subscription, subscriptionQuery } from "./subscription";
 
 export interface Auth {
@@ -68,7 +67,10 @@ export function AuthProvider({ optional, children }: AuthProviderProps) {
     let unmounted = false;
 
     async function watchSession() {
-      const { basalt } = await import("@/lib/basalt");
+      const [{ basalt }, { lacksSecondFactor }] = await Promise.all([
+        import("@/lib/basalt"),
+        import("./second-factor"),
+      ]);
       if (unmounted) return;
       // Synchronous: awaiting the client in here can deadlock it.
       const { data } = basalt.auth.onAuthStateChange((_event, current) => {
