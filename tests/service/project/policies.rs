@@ -5,6 +5,7 @@ use basalt_project::Project;
 
 const OWNER: &str = "7e570000-0000-4000-8000-000000000004";
 const SECOND: &str = "7e570000-0000-4000-8000-000000000006";
+const FREE_OWNER: &str = "7e570000-0000-4000-8000-000000000008";
 const STRANGER: &str = "7e570000-0000-4000-8000-000000000001";
 const PLAN: &str = "7e571000-0000-4000-8000-000000000001";
 const TOKEN: &str = "7e573000-0000-4000-8000-000000000001";
@@ -106,7 +107,10 @@ async fn deleting_an_account_keeps_plans_with_other_owners() {
         .unwrap();
     assert_eq!(values(&client, &format!("select user_id from plans where id = '{PLAN}'")).await, [SECOND]);
 
-    client.batch_execute(&format!("delete from auth.users where id = '{SECOND}'")).await.unwrap();
+    client
+        .batch_execute(&format!("delete from auth.users where id in ('{SECOND}', '{FREE_OWNER}')"))
+        .await
+        .unwrap();
     assert_eq!(
         values(&client, "select count(*) from plans").await,
         ["0"],
