@@ -115,12 +115,36 @@ impl Banner<'_> {
         if let Some(demo) = demo_line(config).filter(|_| config.is_development() && config.only.is_none()) {
             row("Demo", demo);
         }
+        if config.is_development() && config.only.is_none() {
+            for step in next_steps(config) {
+                row("Next", step.to_owned());
+            }
+        }
         // A PostgREST has no API keys.
         let next = if config.is_postgrest { "" } else { "`basalt keys` prints all keys, " };
-        row("Next", format!("{next}`basalt doctor` checks this machine; Ctrl-C stops"));
+        row("Help", format!("{next}`basalt doctor` checks this machine; Ctrl-C stops"));
         lines.push(String::new());
         lines.join("\n") + "\n"
     }
+}
+
+/// What a developer does next in this project.
+fn next_steps(config: &Config) -> Vec<&'static str> {
+    let has = |name: &str| config.project.dir.join(name).exists();
+    if !["basalt.toml", "migrations", "supabase"].into_iter().any(has) {
+        return vec!["`basalt init NAME --template todo` makes a project with a table, policies and a page"];
+    }
+    let has_files = |folder: &str| {
+        std::fs::read_dir(config.project.dir.join(folder)).is_ok_and(|mut entries| entries.next().is_some())
+    };
+    let mut steps = Vec::new();
+    if !has_files("migrations") && !has_files("supabase/migrations") {
+        steps.push("`basalt migration new NAME` makes the first table; a saved file is applied at once");
+    }
+    if has_files("policies/tests") {
+        steps.push("`basalt policies test` shows who may do what");
+    }
+    steps
 }
 
 /// The project's note on its demo data: `-- demo: …` in the first lines of `seed.sql`.

@@ -11,6 +11,7 @@ mod mail;
 mod migration;
 mod policies;
 mod secrets;
+mod service;
 mod storage;
 mod terminal;
 mod user;
@@ -26,10 +27,9 @@ use crate::built_in::built_in;
 use crate::config::{CommandLine, Config, LogFormat, Only};
 use crate::database_setup::{self, Options, Seed};
 use crate::secrets::Secrets;
-use crate::{doctor, logging, serve};
+use crate::{doctor, logging, serve, service_manager};
 use basalt_functions::built_in::BuiltIn;
-use basalt_http::shutdown::{EndSignals, Shutdown};
-use basalt_project::ProjectLayout;
+use basalt_http::shutdown::{EndSignals, Hangup, Shutdown};
 
 /// A Supabase-compatible backend on PostgreSQL, in one process. `basalt serve` starts it.
 #[derive(Debug, Parser)]
@@ -67,12 +67,8 @@ enum Command {
         #[arg(long)]
         strict: bool,
     },
-    /// Makes a project in the project folder: basalt.toml, migrations/ and policies/.
-    Init {
-        /// Makes a folder supabase/ as Supabase's CLI does: new tables are open to the API roles, and policies protect their rows.
-        #[arg(long)]
-        supabase: bool,
-    },
+    /// Makes a project folder: basalt.toml, migrations/ and policies/; with a template, also a table and a page.
+    Init(init::Init),
     /// Resets, dumps and compares the database.
     Db {
         #[command(subcommand)]
@@ -134,6 +130,11 @@ enum Command {
     Gen {
         #[command(subcommand)]
         command: generate::GenCommand,
+    },
+    /// Runs the server under systemd: installs a unit, shows its state and its log.
+    Service {
+        #[command(subcommand)]
+        command: service::ServiceCommand,
     },
     /// Checks for common problems and prints how to fix them.
     Doctor,
@@ -244,7 +245,7 @@ async fn execute_until_signal(invocation: Invocation) -> anyhow::Result<ExitCode
     );
     if !serves {
         // In a task of its own, because the command may block while reading from the terminal.
-        tokio::spawn(end_on_signal(EndSignals::new()?));
+        tokio::spawn(end_on_signal(EndSignals::new(Hangup::Ends)?));
     }
     match invocation {
         Invocation::Platform(cli) => Box::pin(execute(cli)).await,
@@ -291,10 +292,8 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Box::pin(migrate(&config, &options)).await?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Init { supabase } => {
-            let dir = command_line.project.as_deref().unwrap_or(".");
-            let layout = if supabase { ProjectLayout::Supabase } else { ProjectLayout::Basalt };
-            init::run(std::path::Path::new(dir), layout)?;
+        Command::Init(arguments) => {
+            init::run(&arguments, &command_line)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Db { command } => {
@@ -364,6 +363,10 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Box::pin(generate::run(&config, &command)).await?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Service { command } => {
+            let config = load(&command_line)?;
+            service::run(&config, &command)
+        }
         Command::Doctor => {
             let config = load(&command_line)?;
             let healthy = doctor::run(&config, &mut io::stdout()).await?;
@@ -376,7 +379,8 @@ async fn run_server(command_line: &CommandLine) -> anyhow::Result<ExitCode> {
     let config = load(command_line)?;
     let console = Console::new(config.server.log_format == LogFormat::Json);
     let shutdown = Shutdown::default();
-    let signals = shutdown.follow_signals()?;
+    let hangup = if service_manager::is_present() { Hangup::IsHandled } else { Hangup::Ends };
+    let signals = shutdown.follow_signals(hangup)?;
     tokio::select! {
         served = Box::pin(serve::serve(config, command_line, &console, shutdown)) => served?,
         never = signals => match never {},

@@ -1,6 +1,7 @@
 //! Prepares databases for requests: starts or connects to PostgreSQL, creates roles and schemas, and applies the project's
 //! migrations and policies. Used by `serve`, `migrate` and `user create`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use basalt_core::keys::ApiKeys;
@@ -9,7 +10,7 @@ use basalt_pg::pg_error::DriverError;
 use basalt_pg::system_migrations::{self, Layout, MigrationSettings, SystemMigration};
 use basalt_project::supabase::{ServerValues, SupabaseSettings};
 use basalt_project::{MigrateOptions, Project, SupabaseOptions};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use tokio_postgres::Client;
 
 use crate::built_in::built_in;
@@ -272,14 +273,31 @@ async fn open(
     Ok(Databases { authenticator, auth, embedded, admin })
 }
 
+/// The settings of the embedded PostgreSQL that do not depend on secrets; enough to find its programs and its data.
+#[must_use]
+pub fn paths_of_programs(config: &Config) -> EmbeddedConfig {
+    EmbeddedConfig {
+        data_dir: config.database.data_dir.clone(),
+        project_dir: config.project.dir.clone(),
+        bin_dir: config.database.bin_dir.clone(),
+        port: config.database.port,
+        ..EmbeddedConfig::new(&config.server.state_dir, SecretString::default())
+    }
+}
+
+/// A client program of PostgreSQL, such as `pg_dump`, of at least the major version `oldest`.
+///
+/// # Errors
+/// None was found; the message names the searched locations.
+pub async fn client_program(config: &Config, name: &str, oldest: u32) -> Result<PathBuf, EmbeddedError> {
+    Embedded::client_program(&paths_of_programs(config), name, oldest).await
+}
+
 /// The settings of the embedded PostgreSQL.
 #[must_use]
 pub fn embedded_config(config: &Config, secrets: &Secrets) -> EmbeddedConfig {
-    let mut embedded = EmbeddedConfig::new(&config.server.state_dir, secrets.role_password(SUPERUSER));
-    embedded.data_dir.clone_from(&config.database.data_dir);
-    embedded.project_dir.clone_from(&config.project.dir);
-    embedded.bin_dir.clone_from(&config.database.bin_dir);
-    embedded.port = config.database.port;
+    let mut embedded = paths_of_programs(config);
+    embedded.password = secrets.role_password(SUPERUSER);
     embedded.vault_key = Some(secrets.vault_key());
     let database = &config.database;
     if let (Some(address), Some(certificate), Some(key)) =

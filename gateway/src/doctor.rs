@@ -97,6 +97,7 @@ async fn examine(config: &Config, clock: &Clock) -> Report {
     machine::open_files(config, &mut report);
     machine::ports(config, &mut report).await;
     machine::proxy(config, &mut report);
+    machine::tls(config, clock, &mut report);
     machine::app(config, &mut report);
     functions(config, &mut report).await;
     mail(config, &mut report).await;
@@ -127,7 +128,7 @@ fn configuration(config: &Config, report: &mut Report) {
     if config.mode == Mode::Production && is_clear {
         report.warn(
             subject,
-            "server.public_url is http: passwords and tokens are sent unencrypted; put a TLS proxy in front and set it to https",
+            "server.public_url is http: passwords and tokens are sent unencrypted; set server.acme_domains or server.tls_certificate, or put a proxy with TLS in front, and set it to https",
         );
     }
 }

@@ -20,6 +20,7 @@ pub mod router;
 mod running;
 pub mod secrets;
 pub mod serve;
+mod service_manager;
 mod signals;
 pub mod system_routes;
 mod welcome;

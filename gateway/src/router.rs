@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
+use http::uri::Scheme;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 
@@ -38,6 +39,8 @@ pub struct Gateway {
     pub app: Option<StaticApp>,
     /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpRange>,
+    /// Whether the public port itself speaks HTTPS.
+    pub has_tls: bool,
     /// The first proxy seen that is not trusted.
     pub(crate) untrusted_proxy: OnceLock<IpAddr>,
     /// Records that proxy for `doctor`.
@@ -107,7 +110,7 @@ impl Gateway {
         }
         Client {
             address: client_address::resolve(peer, headers, trusted),
-            scheme: client_address::scheme(peer, headers, trusted),
+            scheme: if self.has_tls { Scheme::HTTPS } else { client_address::scheme(peer, headers, trusted) },
         }
     }
 }

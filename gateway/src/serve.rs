@@ -8,14 +8,18 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
+use axum::response::{IntoResponse as _, Response};
 use basalt_core::clock::Clock;
 use basalt_core::keys::Keys;
 use basalt_core::memory::AnswerMemory;
+use basalt_core::settings::BaseUrl;
 use basalt_pg::key_store::KeyStoreError;
-use http::Request;
+use http::header::LOCATION;
+use http::uri::PathAndQuery;
+use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -27,7 +31,8 @@ use crate::project_watch;
 use crate::router::Gateway;
 use crate::running::RunningNote;
 use crate::secrets::{Secrets, SecretsError};
-use crate::signals::Signals;
+use crate::service_manager;
+use crate::signals::{Reloads, Signals};
 use crate::system_routes::SystemRoutes;
 use basalt_http::bind::{BindError, Listening};
 use basalt_http::layers::api_key::{KeyGate, SecretKeysInBrowsers};
@@ -38,6 +43,8 @@ use basalt_http::listener::{self, Limits};
 use basalt_http::open_files;
 use basalt_http::shutdown::Shutdown;
 use basalt_http::static_app::StaticApp;
+use basalt_http::tls::acme::Acme;
+use basalt_http::tls::{Acceptor, Certificates, Files, Identity, TlsError};
 use services::Running;
 
 /// Why the server did not start. Each message names the remedy.
@@ -67,6 +74,9 @@ pub enum ServeError {
     /// The blob store (folder or bucket) cannot be used.
     #[error("cannot store objects: {0}. Check storage.dir or storage.s3")]
     Storage(#[source] basalt_storage::blobs::BlobError),
+    /// The certificate of the public port cannot be used.
+    #[error("cannot use TLS: {0}. Check server.tls_certificate and server.tls_key")]
+    Tls(#[from] TlsError),
     /// The mail settings are invalid.
     #[error("cannot send mail: {0}")]
     Mail(String),
@@ -98,6 +108,7 @@ pub async fn serve(
     let listeners = Listeners::bind(&config).await?;
     config.server.port = listeners.public.port().unwrap_or(config.server.port);
     let metrics = recorder::install()?;
+    let tls = PublicTls::new(&config)?;
     let secrets = Secrets::load(&config)?;
     let keys = Arc::new(Keys::new(secrets.key_material())?);
 
@@ -117,9 +128,11 @@ pub async fn serve(
         return Ok(());
     };
     let mut running = running?;
-    if let Some(rest) = &running.rest {
-        background.spawn(signals.follow(rest.clone(), command_line.clone(), Arc::clone(&keys)));
+    let reloads = Reloads { rest: running.rest.clone(), files: Arc::default() };
+    if let Some(tls) = &tls {
+        tls.keep_certificate(&config, &background, Arc::clone(&reloads.files));
     }
+    background.spawn(signals.follow(reloads, command_line.clone(), Arc::clone(&keys)));
     let databases = running.databases.take();
     if let Some(databases) = databases.as_ref().filter(|_| config.is_development() && !config.is_guest()) {
         let (api_keys, admin) = (secrets.api_keys().clone(), databases.admin.clone());
@@ -132,8 +145,11 @@ pub async fn serve(
     let banner =
         Banner { config: &config, keys: &keys, databases: databases.as_ref(), took: started.elapsed() };
     console.banner(&banner);
-    accept_until(gateway, listeners, &config, &shutdown).await;
+    service_manager::notify("READY=1");
+    let acceptor = tls.map(|tls| tls.acceptor);
+    accept_until(gateway, listeners, &config, acceptor, &shutdown).await;
 
+    service_manager::notify("STOPPING=1");
     console.progress("stopping");
     background.end(&shutdown).await;
     for close in closers {
@@ -150,6 +166,7 @@ struct Listeners {
     public: Listening,
     admin: Option<Listening>,
     mailbox: Option<Listening>,
+    redirect: Option<Listening>,
 }
 
 impl Listeners {
@@ -167,7 +184,11 @@ impl Listeners {
             Some(port) => Some(Listening::tcp(&server.host, port, false).await?),
             None => None,
         };
-        Ok(Self { public, admin, mailbox })
+        let redirect = match server.redirect_port {
+            Some(port) => Some(Listening::tcp(&server.host, port, server.reuse_port).await?),
+            None => None,
+        };
+        Ok(Self { public, admin, mailbox, redirect })
     }
 }
 
@@ -220,6 +241,7 @@ fn gateway(
         mailbox,
         app: server.app_dir.as_ref().map(|dir| StaticApp::new(dir.clone(), &server.public_url)),
         trusted_proxies: server.trusted_proxies.clone(),
+        has_tls: server.has_tls(),
         untrusted_proxy: OnceLock::new(),
         note: RunningNote::new(config, secrets),
     }
@@ -293,9 +315,16 @@ async fn wait_until_ready(gateway: &Gateway, graceful: &CancellationToken) {
     let _in_time = graceful.run_until_cancelled(tokio::time::timeout(LIMIT, ready)).await;
 }
 
-async fn accept_until(gateway: Arc<Gateway>, listeners: Listeners, config: &Config, shutdown: &Shutdown) {
+async fn accept_until(
+    gateway: Arc<Gateway>,
+    listeners: Listeners,
+    config: &Config,
+    tls: Option<Acceptor>,
+    shutdown: &Shutdown,
+) {
     // Their own limit, so that operators can connect when the public port is full.
     const ADMIN_CONNECTIONS: usize = 64;
+    const REDIRECT_CONNECTIONS: usize = 1024;
     let limits = |connections| Limits {
         connections,
         heads: config.server.heads(),
@@ -303,6 +332,18 @@ async fn accept_until(gateway: Arc<Gateway>, listeners: Listeners, config: &Conf
         idle_timeout: config.server.idle_timeout,
         pace: config.server.pace(),
         drain: config.server.shutdown_timeout,
+        tls: None,
+    };
+    let redirect = async {
+        if let Some(listener) = listeners.redirect {
+            let url = Arc::new(config.server.public_url.clone());
+            let handle = move |request: Request<Incoming>, _peer| {
+                let url = Arc::clone(&url);
+                async move { redirect(&url, request.uri()) }
+            };
+            let limits = limits(Arc::new(Semaphore::new(REDIRECT_CONNECTIONS)));
+            listener::run(listener, handle, limits, shutdown).await;
+        }
     };
     let admin = async {
         if let Some(listener) = listeners.admin {
@@ -333,7 +374,57 @@ async fn accept_until(gateway: Arc<Gateway>, listeners: Listeners, config: &Conf
             let gateway = Arc::clone(&gateway);
             async move { gateway.handle(request, peer).await }
         };
-        listener::run(listeners.public, handle, limits(connections), shutdown)
+        listener::run(listeners.public, handle, Limits { tls, ..limits(connections) }, shutdown)
     };
-    tokio::join!(public, admin, mailbox);
+    tokio::join!(public, admin, mailbox, redirect);
+}
+
+/// The same path below the public URL. 308 keeps method and body.
+fn redirect(url: &BaseUrl, uri: &http::Uri) -> Response {
+    let rest = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+    let target = format!("{}{rest}", url.url().origin().ascii_serialization());
+    (StatusCode::PERMANENT_REDIRECT, [(LOCATION, target)]).into_response()
+}
+
+/// TLS of the public port.
+struct PublicTls {
+    certificates: Arc<Certificates>,
+    acceptor: Acceptor,
+}
+
+impl PublicTls {
+    /// Loads the certificate's files; `None` if the port does not speak HTTPS.
+    fn new(config: &Config) -> Result<Option<Self>, TlsError> {
+        if !config.server.has_tls() {
+            return Ok(None);
+        }
+        let certificates = Arc::new(Certificates::default());
+        if let Some(Files { certificate, key }) = certificate_files(config) {
+            certificates.replace(Identity::from_files(&certificate, &key)?);
+        }
+        let acceptor = certificates.acceptor()?;
+        Ok(Some(Self { certificates, acceptor }))
+    }
+
+    /// Watches the files, or obtains certificates by ACME, in the background.
+    fn keep_certificate(&self, config: &Config, background: &Background, reload: Arc<Notify>) {
+        let (server, certificates) = (&config.server, Arc::clone(&self.certificates));
+        if let Some(files) = certificate_files(config) {
+            background.spawn(files.watch(certificates, reload));
+            return;
+        }
+        let acme = Acme {
+            domains: server.acme_domains.clone(),
+            email: server.acme_email.clone(),
+            directory: server.acme_directory.to_string(),
+            ca: server.acme_ca.clone(),
+            folder: server.state_dir.join("acme"),
+        };
+        background.spawn(acme.keep(certificates, Clock::system()));
+    }
+}
+
+fn certificate_files(config: &Config) -> Option<Files> {
+    let server = &config.server;
+    Some(Files { certificate: server.tls_certificate.clone()?, key: server.tls_key.clone()? })
 }

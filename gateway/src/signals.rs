@@ -1,5 +1,6 @@
-//! SIGUSR1 and SIGUSR2, as in PostgREST: SIGUSR1 reloads the schema cache, SIGUSR2 the configuration (file and database). A
-//! faulty configuration is logged, and the old one stays in use.
+//! SIGUSR1 and SIGUSR2, as in PostgREST: SIGUSR1 reloads the schema cache, SIGUSR2 the configuration (file and database) and the
+//! certificate. A faulty configuration is logged, and the old one stays in use. Under a service manager, SIGHUP does the same as
+//! SIGUSR2 (`systemctl reload`); elsewhere it means that the terminal was closed, and ends the server.
 //!
 //! SIGUSR2 does not change addresses, ports, the database's login and the pools, nor the environment variables of the
 //! process.
@@ -11,14 +12,25 @@ use basalt_core::keys::{KeyError, Keys};
 use basalt_rest::RestHandle;
 use basalt_rest::config::RestConfig;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 
 use crate::config::{CommandLine, Config, ConfigErrors, Only};
 use crate::secrets::{Secrets, SecretsError};
+use crate::service_manager;
 
 /// Receives both signals; once created, they no longer end the process.
 pub(crate) struct Signals {
     schema: Signal,
     config: Signal,
+    hangup: Option<Signal>,
+}
+
+/// What a reload applies to.
+pub(crate) struct Reloads {
+    /// The REST service, if it runs.
+    pub(crate) rest: Option<RestHandle>,
+    /// Notifies what watches files.
+    pub(crate) files: Arc<Notify>,
 }
 
 /// Why a reload failed.
@@ -41,28 +53,48 @@ impl Signals {
         Ok(Self {
             schema: signal(SignalKind::user_defined1())?,
             config: signal(SignalKind::user_defined2())?,
+            hangup: service_manager::is_present().then(|| signal(SignalKind::hangup())).transpose()?,
         })
     }
 
     /// Handles the signals until the server stops. `keys` are the current keys.
-    pub(crate) async fn follow(mut self, rest: RestHandle, command_line: CommandLine, keys: Arc<Keys>) {
+    pub(crate) async fn follow(self, reloads: Reloads, command_line: CommandLine, keys: Arc<Keys>) {
+        let Self { mut schema, mut config, mut hangup } = self;
         loop {
+            let hung_up = async {
+                match &mut hangup {
+                    Some(signal) => signal.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
             let reload_config = tokio::select! {
-                signal = self.schema.recv() => signal.map(|()| false),
-                signal = self.config.recv() => signal.map(|()| true),
+                signal = schema.recv() => signal.map(|()| false),
+                signal = config.recv() => signal.map(|()| true),
+                signal = hung_up => signal.map(|()| true),
             };
             match reload_config {
                 None => return,
-                Some(false) => rest.request_reload(),
-                Some(true) => match reload(&command_line, &keys) {
-                    Ok((config, keys)) => {
-                        tracing::info!("configuration reloaded");
-                        rest.reconfigure(config, keys);
+                Some(false) => {
+                    if let Some(rest) = &reloads.rest {
+                        rest.request_reload();
                     }
-                    Err(problem) => {
-                        tracing::error!("cannot reload the configuration; keeping the current one: {problem}")
+                }
+                Some(true) => {
+                    reloads.files.notify_one();
+                    match reload(&command_line, &keys) {
+                        Ok((config, keys)) => {
+                            tracing::info!("configuration reloaded");
+                            if let Some(rest) = &reloads.rest {
+                                rest.reconfigure(config, keys);
+                            }
+                        }
+                        Err(problem) => {
+                            tracing::error!(
+                                "cannot reload the configuration; keeping the current one: {problem}"
+                            );
+                        }
                     }
-                },
+                }
             }
         }
     }

@@ -126,7 +126,8 @@ pub async fn serve(shared: &Shared, mount: &Mount, mut request: Request<Body>, c
     let origin = request.headers().get(ORIGIN).cloned();
     let original = original(mount, &request, client.scheme);
     // Before the key gate rewrites `Authorization`.
-    let caller = Caller::read(&original.target, request.headers(), client.address.0, shared.key_gate.keys());
+    let mut caller =
+        Caller::read(&original.target, request.headers(), client.address.0, shared.key_gate.keys());
     let stripped = strip_prefix(&mount.prefix, &mut request);
     let is_preflight = cors::is_preflight(&request);
     let is_own_preflight =
@@ -146,6 +147,9 @@ pub async fn serve(shared: &Shared, mount: &Mount, mut request: Request<Body>, c
     let mut response = match admitted {
         Err(refused) => *refused,
         Ok(body) => {
+            if let Some(caller) = &mut caller {
+                caller.read_role(request.headers(), shared.key_gate.keys());
+            }
             let deadline = Deadline::new(started, service.deadline);
             let extensions = request.extensions_mut();
             extensions.insert(deadline);
@@ -168,7 +172,8 @@ pub async fn serve(shared: &Shared, mount: &Mount, mut request: Request<Body>, c
     if let Some(origin) = &origin {
         mount.cors(&shared.cors).decorate(&service.cors, origin, headers);
     }
-    observe(mount, &method, response.status(), started, &id, caller.as_ref());
+    let outcome = Outcome { status: response.status(), bytes: response.body().size_hint().exact() };
+    observe(mount, &method, outcome, started, &id, caller.as_ref());
     response
 }
 
@@ -384,10 +389,18 @@ impl RequestMetrics {
     }
 }
 
+/// What the client receives.
+#[derive(Clone, Copy)]
+struct Outcome {
+    status: StatusCode,
+    /// Length of the body; `None` if it is streamed without a known length.
+    bytes: Option<u64>,
+}
+
 fn observe(
     mount: &Mount,
     method: &http::Method,
-    status: StatusCode,
+    Outcome { status, bytes }: Outcome,
     started: Instant,
     id: &str,
     caller: Option<&Caller>,
@@ -407,6 +420,8 @@ fn observe(
         path = caller.path,
         client = %caller.client,
         user = caller.user,
+        role = caller.role,
+        bytes,
         status = status.as_u16(),
         duration_ms = took.as_secs_f64() * 1000.0,
         request_id = id,

@@ -9,3 +9,4 @@ pub mod open_files;
 pub mod pace;
 pub mod shutdown;
 pub mod static_app;
+pub mod tls;

@@ -24,6 +24,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use metrics::{Counter, Gauge};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -32,6 +34,7 @@ use crate::bind::{Listening, Stream};
 use crate::layers::bounds::{self, HeadLimits};
 use crate::pace::Pace;
 use crate::shutdown::Shutdown;
+use crate::tls::Acceptor;
 use client_stream::ClientStream;
 use streams::{Activity, StreamExecutor};
 
@@ -57,6 +60,8 @@ pub struct Limits {
     pub pace: Pace,
     /// Time for requests in flight to finish during a graceful shutdown.
     pub drain: Duration,
+    /// Encrypts the connections, if set.
+    pub tls: Option<Acceptor>,
 }
 
 impl Limits {
@@ -118,6 +123,7 @@ where
 /// Exports the counters with 0 from the start.
 fn register_metrics() {
     slow_readers().increment(0);
+    handshake_failures().increment(0);
     upgraded_connections().increment(0.0);
 }
 
@@ -159,15 +165,24 @@ where
         let executor =
             StreamExecutor { pace, activity: Arc::clone(&activity), tracker: self.connections.clone() };
         let builder = self.limits.builder(executor);
-        let stream = ClientStream::new(stream, pace, Arc::clone(&activity), guard);
+        let tls = self.limits.tls.clone();
         let lifetime = Lifetime {
-            activity,
+            activity: Arc::clone(&activity),
             graceful: self.graceful.clone(),
             idle_timeout: self.limits.idle_timeout,
             stall_timeout: pace.window,
         };
         let oversized_heads = self.oversized_heads.clone();
         self.connections.spawn(async move {
+            let stream = match encrypted(tls, stream).await {
+                Ok(Some(stream)) => ClientStream::new(stream, pace, activity, guard),
+                Ok(None) => return,
+                Err(error) => {
+                    handshake_failures().increment(1);
+                    tracing::debug!(%error, %peer, "TLS handshake failed");
+                    return;
+                }
+            };
             if let Err(error) = serve_connection(builder, stream, service, lifetime).await {
                 if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse_too_large) {
                     oversized_heads.increment(1);
@@ -214,6 +229,21 @@ where
     }
 }
 
+/// A connection with or without TLS. The state of TLS is large.
+type MaybeTls = Either<Stream, Box<TlsStream<Stream>>>;
+
+/// Performs the handshake, if the port has TLS; `None` if nothing follows it.
+async fn encrypted(tls: Option<Acceptor>, stream: Stream) -> std::io::Result<Option<MaybeTls>> {
+    match tls {
+        None => Ok(Some(Either::Left(stream))),
+        Some(tls) => Ok(tls.accept(stream).await?.map(|stream| Either::Right(Box::new(stream)))),
+    }
+}
+
+fn handshake_failures() -> Counter {
+    metrics::counter!("basalt_tls_handshake_failures_total")
+}
+
 /// The service of one connection.
 trait RequestService:
     Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send + 'static> + Send + 'static
@@ -238,7 +268,7 @@ struct Lifetime {
 /// Serves a connection until it is closed, has been idle for too long, or the graceful shutdown starts.
 async fn serve_connection(
     builder: auto::Builder<StreamExecutor>,
-    stream: ClientStream<Stream, ConnectionGuard>,
+    stream: ClientStream<MaybeTls, ConnectionGuard>,
     service: impl RequestService,
     lifetime: Lifetime,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {

@@ -23,8 +23,11 @@ impl Shutdown {
     ///
     /// # Errors
     /// A signal handler cannot be installed.
-    pub fn follow_signals(&self) -> std::io::Result<impl Future<Output = Infallible> + use<>> {
-        let mut signals = EndSignals::new()?;
+    pub fn follow_signals(
+        &self,
+        hangup: Hangup,
+    ) -> std::io::Result<impl Future<Output = Infallible> + use<>> {
+        let mut signals = EndSignals::new(hangup)?;
         let tokens = [self.graceful.clone(), self.forced.clone()];
         Ok(async move {
             for token in tokens {
@@ -34,6 +37,15 @@ impl Shutdown {
             std::future::pending().await
         })
     }
+}
+
+/// What SIGHUP means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hangup {
+    /// The terminal was closed.
+    Ends,
+    /// Something else handles it: a reload.
+    IsHandled,
 }
 
 /// Signals that request termination: SIGTERM, SIGINT (Ctrl-C), SIGQUIT (Ctrl-\) and SIGHUP (the terminal closed),
@@ -46,10 +58,10 @@ impl EndSignals {
     ///
     /// # Errors
     /// A signal handler cannot be installed.
-    pub fn new() -> std::io::Result<Self> {
+    pub fn new(hangup: Hangup) -> std::io::Result<Self> {
         let mut kinds = vec![SignalKind::terminate(), SignalKind::interrupt(), SignalKind::quit()];
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        if !ignores(&status, SignalKind::hangup()) {
+        if hangup == Hangup::Ends && !ignores(&status, SignalKind::hangup()) {
             kinds.push(SignalKind::hangup());
         }
         kinds

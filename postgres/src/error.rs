@@ -31,6 +31,26 @@ pub enum EmbeddedError {
         dir: PathBuf,
     },
 
+    /// A client program was not found.
+    #[error(
+        "{name} {oldest} or newer was not found (searched {searched}): install PostgreSQL's client tools of that version, or set \
+         database.bin_dir to a folder that contains them"
+    )]
+    NoClient {
+        /// The program.
+        name: String,
+        /// The oldest accepted major version.
+        oldest: u32,
+        /// The searched locations.
+        searched: String,
+    },
+
+    /// The archive in the executable does not match its hash.
+    #[error(
+        "the PostgreSQL in this program's file is damaged; download the file again and compare its checksum"
+    )]
+    DamagedArchive,
+
     /// The programs exist but do not run.
     #[error("the PostgreSQL in {dir} does not run ({reason}); {remedy}", dir = dir.display())]
     Broken {

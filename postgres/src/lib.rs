@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod account;
+mod archive;
 mod binaries;
 mod cluster;
 mod data_dirs;
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use account::Account;
+use archive::Archive;
 use binaries::{Binaries, Search};
 use data_dirs::{DataDirs, Requested};
 pub use error::EmbeddedError;
@@ -120,9 +122,15 @@ impl Embedded {
     ) -> Result<Self, EmbeddedError> {
         let progress: &mut (dyn FnMut(&str) + Send) = &mut progress;
         let configured_port = config.port;
+        let state_dir = config.state_dir.clone();
         let Prepared { mut launch, owner, notices, is_new } = prepare(config, progress).await?;
         // Before choosing the port, because a leftover server may still hold it.
         leftover::end_all(&launch.dirs.data_dir, progress).await?;
+        if let Some(archive) = Archive::of_this_program()
+            && let Err(error) = archive.remove_older(&state_dir)
+        {
+            tracing::warn!("cannot remove an earlier release's PostgreSQL: {error}");
+        }
         progress(&format!("starting PostgreSQL {}", launch.binaries.version));
         let postmaster = start_on_free_port(&mut launch, configured_port, progress).await?;
 
@@ -166,10 +174,26 @@ impl Embedded {
     /// # Errors
     /// As for a start: no PostgreSQL was found, or the one found does not run or is too old.
     pub async fn find_programs(config: &EmbeddedConfig) -> Result<(String, PathBuf), EmbeddedError> {
-        let path = std::env::var_os("PATH");
-        let search = search_for(config.bin_dir.as_deref(), &config.project_dir, path.as_deref());
-        let found = Binaries::find(&search).await?;
+        let found = find_without_unpacking(&absolute(config.clone())?).await?;
         Ok((found.version, found.bin_dir))
+    }
+
+    /// The client program `name`, such as `pg_dump`, of at least the major version `oldest`: from `database.bin_dir`, from the archive
+    /// that this executable carries (unpacking it if necessary), from `pg-clients/MAJOR` near the executable, from `PATH`, or from the
+    /// system's packages.
+    ///
+    /// # Errors
+    /// None was found, or the archive cannot be unpacked.
+    pub async fn client_program(
+        config: &EmbeddedConfig,
+        name: &str,
+        oldest: u32,
+    ) -> Result<PathBuf, EmbeddedError> {
+        let config = absolute(config.clone())?;
+        let path = std::env::var_os("PATH");
+        let carried = unpack_archive(&config.state_dir, &mut |_| {}).await?;
+        let search = Search { carried, ..search_for(&config, path.as_deref()) };
+        binaries::find_client(&search, name, oldest).await
     }
 
     /// Checks that the programs a start would use can work on the data folder. Read-only. Returns the folder, and the major version
@@ -179,13 +203,14 @@ impl Embedded {
     /// The data belongs to another major version, or the folder contains other files.
     pub async fn check_data(config: &EmbeddedConfig) -> Result<(PathBuf, Option<String>), EmbeddedError> {
         let config = absolute(config.clone())?;
-        let path = std::env::var_os("PATH");
-        let search = search_for(config.bin_dir.as_deref(), &config.project_dir, path.as_deref());
-        let binaries = Binaries::find(&search).await?;
+        let binaries = find_without_unpacking(&config).await?;
         let data_dir = data_dirs::current_data_dir(&config.state_dir, &config.data_dir);
         match cluster::check(&data_dir, &binaries) {
             Ok(version) => Ok((data_dir, version)),
-            Err(error) => Err(with_matching_version(error, &search).await),
+            Err(error) => {
+                let path = std::env::var_os("PATH");
+                Err(with_matching_version(error, &search_for(&config, path.as_deref())).await)
+            }
         }
     }
 
@@ -326,7 +351,10 @@ async fn prepare(
     let mut notices = Vec::new();
     let config = absolute(config)?;
     let path = std::env::var_os("PATH");
-    let search = search_for(config.bin_dir.as_deref(), &config.project_dir, path.as_deref());
+    let mut search = search_for(&config, path.as_deref());
+    if search.configured.is_none() {
+        search.carried = unpack_archive(&config.state_dir, progress).await?;
+    }
     let found = Binaries::find(&search).await?;
     let account = Account::choose(&config.data_dir);
     let requested = Requested {
@@ -349,7 +377,7 @@ async fn prepare(
     if let Some(key) = &config.vault_key {
         extensions::write_vault_key(&dirs.run_dir, key, &account)?;
     }
-    let mut extra = config.settings;
+    let mut extra = config.settings.clone();
     if let Some(remote) = &config.remote {
         remote.write_files(&dirs, &account)?;
         extra.extend(remote.settings(&dirs));
@@ -360,7 +388,7 @@ async fn prepare(
         dirs,
         port: 0,
         tcp: true,
-        password: config.password,
+        password: config.password.clone(),
         durable: config.durable,
         extra,
     };
@@ -397,8 +425,47 @@ fn absolute(mut config: EmbeddedConfig) -> Result<EmbeddedConfig, EmbeddedError>
 }
 
 /// The search path for programs: `database.bin_dir`, npm packages of the project, `PATH`, the system's folder.
-fn search_for<'a>(bin_dir: Option<&'a Path>, project_dir: &Path, path: Option<&'a OsStr>) -> Search<'a> {
-    Search { configured: bin_dir, roots: search_roots(project_dir), path, system: Path::new(SYSTEM_DIR) }
+fn search_for<'a>(config: &'a EmbeddedConfig, path: Option<&'a OsStr>) -> Search<'a> {
+    Search {
+        configured: config.bin_dir.as_deref(),
+        carried: None,
+        roots: search_roots(&config.project_dir),
+        path,
+        system: Path::new(SYSTEM_DIR),
+    }
+}
+
+/// The folder of the programs that this executable carries, unpacked if necessary; `None` if it carries none.
+async fn unpack_archive(
+    state_dir: &Path,
+    progress: &mut (dyn FnMut(&str) + Send),
+) -> Result<Option<PathBuf>, EmbeddedError> {
+    let Some(archive) = Archive::of_this_program() else { return Ok(None) };
+    if !archive.is_unpacked(state_dir) {
+        progress(&format!("unpacking PostgreSQL {} (once)", archive.version()));
+    }
+    let (state, failed_in) = (state_dir.to_path_buf(), state_dir.to_path_buf());
+    tokio::task::spawn_blocking(move || archive.unpack(&state))
+        .await
+        .map_err(|error| {
+            EmbeddedError::io("unpack PostgreSQL into", &failed_in, std::io::Error::other(error))
+        })?
+        .map(Some)
+}
+
+/// The programs that a start would use. An archive that is not unpacked yet stays so.
+async fn find_without_unpacking(config: &EmbeddedConfig) -> Result<Binaries, EmbeddedError> {
+    let path = std::env::var_os("PATH");
+    let mut search = search_for(config, path.as_deref());
+    if let Some(archive) = Archive::of_this_program().filter(|_| search.configured.is_none()) {
+        let bin_dir = archive.bin_dir(&config.state_dir);
+        if !archive.is_unpacked(&config.state_dir) {
+            let (version, major) = (archive.version().to_owned(), archive.major());
+            return Ok(Binaries { bin_dir, version, major });
+        }
+        search.carried = Some(bin_dir);
+    }
+    Binaries::find(&search).await
 }
 
 /// Folders that may contain `node_modules`: the project, the working directory, and the executable's folder.

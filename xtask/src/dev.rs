@@ -19,7 +19,7 @@ use crate::run::{self, Running};
 use crate::server::{free_port, status};
 use crate::stripe_double::{self, StripeDouble};
 use crate::suite::{cargo, cargo_command};
-use crate::{Arguments, node, pgvector, preflight, ui};
+use crate::{Arguments, node, postgres_extras, preflight, ui};
 
 /// The cargo profile of `dev`, which is also a folder in the target folder (decision 0090).
 pub(crate) const PROFILE: &str = "local";
@@ -132,7 +132,7 @@ fn build(root: &Path) -> Result<()> {
     std::thread::scope(|scope| {
         let mut app = Some(scope.spawn(|| {
             node::install(root, Some(&log))?;
-            pgvector::install_if_possible(root);
+            postgres_extras::install_if_possible(root);
             build_app(root, Some(&log))
         }));
         if !server_program(root).is_file() {

@@ -8,9 +8,11 @@ mod fuzz;
 mod moto;
 mod nats;
 mod node;
-mod pgvector;
+
+mod postgres_extras;
 mod postgres_meta;
 mod preflight;
+mod release;
 mod run;
 mod server;
 mod stripe_double;
@@ -46,6 +48,9 @@ usage: cargo xtask VERB [ARGUMENTS]
   bench [-- ARGS]      builds a release and runs basalt-bench with ARGS (default: rest)
   fuzz [TARGET] [-- ARGS]  runs a fuzz target for five minutes, on the stable compiler; ARGS go to libFuzzer;
                        without TARGET lists them
+  dist [--debug] [--check]  builds the files of a release into target/dist: one executable that contains PostgreSQL,
+                       a tar archive and a Debian package of it; --check also runs it on a bare root file system;
+                       --debug takes the debug build
   gen-docs             regenerates the generated files in docs/
   gen-types            regenerates app/src/lib/database.types.ts from migrations/
 
@@ -85,6 +90,7 @@ fn dispatch(arguments: &[String]) -> Result<ExitCode> {
         "e2e" => suite::e2e(&root, &rest.with_flags(&[])?.passed),
         "bench" => dev::bench(&root, &rest.everything()),
         "fuzz" => fuzz::fuzz(&root, &rest),
+        "dist" => release::dist(&root, &rest.with_flags(&["--debug", "--check"])?),
         "gen-docs" => dev::gen_docs(&root),
         "gen-types" => dev::gen_types(&root),
         "help" | "--help" | "-h" => {

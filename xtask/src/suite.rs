@@ -18,7 +18,9 @@ use self::steps::{Kind, Suite, Tallies};
 use crate::count::{self, CargoTest};
 use crate::server::Server;
 use crate::stripe_double::PROGRAM as STRIPE_DOUBLE;
-use crate::{browser, dev, fuzz, moto, nats, node, pgvector, postgres_meta, preflight, run, ui};
+use crate::{
+    browser, dev, fuzz, moto, nats, node, postgres_extras, postgres_meta, preflight, release, run, ui,
+};
 
 const NO_ARGUMENTS: &[&str] = &[];
 
@@ -32,7 +34,7 @@ pub(crate) fn test(root: &Path, keep_going: bool) -> Result<ExitCode> {
     suite.step("tools", check_tools);
     suite.step("npm ci", |root| node::install(root, None));
     suite.step("S3 server", moto::install);
-    suite.step("pgvector", pgvector::install);
+    suite.step("pgvector", postgres_extras::install);
     suite.step("postgres-meta", postgres_meta::install);
     suite.step("NATS", nats::install);
     suite.step("rustfmt", rustfmt);
@@ -64,7 +66,7 @@ pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
     });
     // One at a time, because they measure memory and endurance uses both cores.
     suite.step("S3 server", moto::install);
-    suite.step("pgvector", pgvector::install);
+    suite.step("pgvector", postgres_extras::install);
     suite.step("NATS", nats::install);
     suite.counted("long tests", |root, tallies| {
         let arguments = ["--ignored", "--nocapture", "--test-threads=1"];
@@ -86,6 +88,7 @@ pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
     suite.counted("browser timings", |root, tallies| {
         browser_tests(root, tallies, Build::Alone, "performance", &[])
     });
+    suite.step("one file", |root| release::build(root, true, true).map(drop));
     suite.step("fuzzing", |root| fuzz::all(root, FUZZ_TIME));
     suite.finish()
 }
@@ -129,7 +132,7 @@ pub(crate) fn service(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     // npm installs PostgreSQL.
     suite.step("npm ci", |root| node::install(root, None));
     suite.step("S3 server", moto::install);
-    suite.step("pgvector", pgvector::install);
+    suite.step("pgvector", postgres_extras::install);
     suite.step("postgres-meta", postgres_meta::install);
     suite.step("NATS", nats::install);
     suite.counted("service tests", |root, tallies| {

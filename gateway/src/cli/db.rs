@@ -27,7 +27,7 @@ pub(super) enum DbCommand {
         #[arg(long)]
         yes: bool,
     },
-    /// Writes the database as SQL, with the `pg_dump` of PostgreSQL's client tools.
+    /// Writes the database as SQL, with `pg_dump`.
     Dump(Dump),
     /// Loads the rows of a dump, as `pg_dump --data-only` or `supabase db dump --data-only` writes it, in one transaction. Rows that exist stay.
     Restore {
@@ -173,17 +173,12 @@ fn other_database(admin: &Database, name: &str) -> Database {
     Database::new(config)
 }
 
-/// Runs `pg_dump`, which the embedded PostgreSQL does not contain.
+/// Runs `pg_dump`.
 async fn run_pg_dump(config: &Config, database: &CommandDatabase, dump: &Dump) -> anyhow::Result<()> {
     let client = database.connect().await?;
     let version: String = client.query_one("show server_version_num", &[]).await?.try_get(0)?;
     let major = version.parse::<u32>().unwrap_or_default() / 10_000;
-    let program = find_pg_dump(config, major).with_context(|| {
-        format!(
-            "pg_dump {major} or newer was not found in database.bin_dir, PATH or /usr/lib/postgresql: install PostgreSQL's client \
-             tools of that version"
-        )
-    })?;
+    let program = database_setup::client_program(config, "pg_dump", major).await?;
     let url = match &config.database.url {
         Some(url) => url.expose_secret().to_owned(),
         None => database_setup::running_url(config, &database.secrets)
@@ -213,24 +208,6 @@ fn without_password(url: &str) -> String {
     let Some((login, place)) = rest.rsplit_once('@') else { return url.to_owned() };
     let user = login.split(':').next().unwrap_or(login);
     format!("{scheme}://{user}@{place}")
-}
-
-/// The first `pg_dump` that is at least as new as the server.
-fn find_pg_dump(config: &Config, server: u32) -> Option<PathBuf> {
-    let mut folders: Vec<PathBuf> = config.database.bin_dir.clone().into_iter().collect();
-    folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-    if let Ok(versions) = std::fs::read_dir("/usr/lib/postgresql") {
-        folders.extend(versions.flatten().map(|entry| entry.path().join("bin")));
-    }
-    let programs = folders.into_iter().map(|folder| folder.join("pg_dump"));
-    programs.filter(|program| program.is_file()).find(|program| major_of(program) >= Some(server))
-}
-
-/// 15 of `pg_dump (PostgreSQL) 15.18 (Debian …)`.
-fn major_of(program: &Path) -> Option<u32> {
-    let output = Command::new(program).arg("--version").output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    text.split_whitespace().nth(2)?.split('.').next()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -154,7 +154,23 @@ fn server(r: &mut Reader, only: Option<Only>) -> Server {
         r.derive("server.admin_host", host);
     }
     r.derive("server.app_dir", if only.is_some() { "" } else { "app/dist" });
-    let server = Server::read(r);
+    let mut server = Server::read(r);
+    if let Some(domain) = server.acme_domains.first()
+        && !r.is_written("server.public_url")
+        && let Ok(url) = format!("https://{domain}").parse()
+    {
+        server.public_url = url;
+        r.show("server.public_url", &format!("https://{domain}"));
+    }
+    if server.tls_certificate.is_some() != server.tls_key.is_some() {
+        r.fault("server.tls_key", "and server.tls_certificate must be set together");
+    }
+    if server.tls_certificate.is_some() && !server.acme_domains.is_empty() {
+        r.fault("server.acme_domains", "cannot be used with server.tls_certificate: set one of them");
+    }
+    if server.unix_socket.is_some() && server.has_tls() {
+        r.fault("server.unix_socket", "cannot be used with TLS: the proxy in front of the socket encrypts");
+    }
     if only.is_some() && server.prefix.as_deref() == Some("") && server.app_dir.is_some() {
         r.fault(
             "server.app_dir",

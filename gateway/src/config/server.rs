@@ -55,6 +55,20 @@ settings! {
         trusted_proxies: Vec<IpRange> as IpRanges = Is("");
         /// Origins that may call the API from a browser. `*` allows all, without credentials. A listed origin is echoed, with credentials; others get no CORS headers.
         cors_origins: Option<Vec<String>> as Origins = Is("*");
+        /// Certificate chain of the public port, PEM; with it, the port speaks HTTPS. Used again within 10 s of a change. Requires `tls_key`.
+        tls_certificate: Option<PathBuf> = By("none");
+        /// Private key of `tls_certificate`, PEM.
+        tls_key: Option<PathBuf> = By("none");
+        /// Domains for which to obtain a certificate by ACME; the public port speaks HTTPS then. The ACME server must reach it as port 443 of each domain.
+        acme_domains: Vec<String> = Is("");
+        /// Address to which the ACME server sends warnings.
+        acme_email: Option<String> = By("none");
+        /// The URL of the ACME server's directory. Using it means accepting its terms of service.
+        acme_directory: String as BaseUrl = Is("https://acme-v02.api.letsencrypt.org/directory");
+        /// The CA of `acme_directory`, PEM, if the system does not trust it.
+        acme_ca: Option<PathBuf> = By("the system's CAs");
+        /// A port that redirects to `public_url`, usually 80 beside TLS.
+        redirect_port: Option<u16> = By("none");
         /// A second port that serves only `/live` (or `/health`), `/ready`, `/metrics` and, if REST runs, `/config` and `/schema_cache`. Do not expose it publicly.
         admin_port: Option<u16> = By("none");
         /// Address of the admin port.
@@ -109,6 +123,12 @@ impl Server {
     #[must_use]
     pub const fn heads(&self) -> HeadLimits {
         HeadLimits { bytes: self.max_header_bytes, headers: self.max_headers }
+    }
+
+    /// Whether the public port speaks HTTPS.
+    #[must_use]
+    pub const fn has_tls(&self) -> bool {
+        self.tls_certificate.is_some() || !self.acme_domains.is_empty()
     }
 
     /// The minimum transfer rate of clients.

@@ -41,7 +41,7 @@ const NAMES: &[(&str, Meaning)] = &[
     ("api.extra_search_path", List("rest.extra_search_path")),
     ("api.max_rows", Same("rest.max_rows")),
     ("api.auto_expose_new_tables", Special("whether new tables in `public` are granted to the API roles")),
-    ("api.tls.", Instead("use a reverse proxy for TLS")),
+    ("api.tls.", Instead("set server.tls_certificate or server.acme_domains for TLS")),
     ("db.port", Special("`database.port`, unless it is 54322, the usual one")),
     ("db.migrations.enabled", Special("whether migrations are applied")),
     ("db.migrations.schema_paths", Ignored),

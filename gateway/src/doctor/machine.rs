@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use secrecy::SecretString;
+use basalt_core::clock::Clock;
+use basalt_http::tls::Identity;
 use tokio::net::TcpListener;
 
 use super::Report;
@@ -15,7 +16,7 @@ use crate::probe::{self, address};
 use crate::running;
 use crate::secrets::Secrets;
 use basalt_http::open_files;
-use basalt_postgres::{Embedded, EmbeddedConfig, EmbeddedError};
+use basalt_postgres::{Embedded, EmbeddedError};
 
 const MIB: u64 = 1024 * 1024;
 /// A new cluster takes about 40 MiB, and its write-ahead log grows to 1 GiB before segments are recycled.
@@ -188,15 +189,55 @@ pub(super) fn proxy(config: &Config, report: &mut Report) {
             SUBJECT,
             format!("requests arrive through an untrusted proxy at {proxy}: {COST}; add {proxy} to server.trusted_proxies"),
         ),
-        None if !config.server.public_url.is_https() => {}
+        None if !config.server.public_url.is_https() || config.server.has_tls() => {}
         None if trusted.is_empty() => report.fail(
             SUBJECT,
             format!(
-                "server.public_url is https, which requires a proxy in front, but no proxy is trusted: {COST}; set server.trusted_proxies to its address as \
-                 seen by Basalt"
+                "server.public_url is https, but this server has no certificate, and no proxy is trusted: {COST}; set server.trusted_proxies to the \
+                 address of the proxy in front as seen by Basalt, or use server.acme_domains"
             ),
         ),
         None => report.ok(SUBJECT, "server.trusted_proxies is set"),
+    }
+}
+
+/// Whether the certificate in the configured files can be used, and for how long.
+pub(super) fn tls(config: &Config, clock: &Clock, report: &mut Report) {
+    const SUBJECT: &str = "tls";
+    const RENEW_DAYS: i64 = 14;
+    const SECONDS_PER_DAY: i64 = 86_400;
+    let server = &config.server;
+    if !server.acme_domains.is_empty() && server.port != 443 {
+        report.warn(
+            SUBJECT,
+            format!(
+                "the ACME server connects to port 443 of each domain: forward it to port {}, or set server.port to 443",
+                server.port
+            ),
+        );
+    }
+    let (Some(certificate), Some(key)) = (&server.tls_certificate, &server.tls_key) else { return };
+    match Identity::from_files(certificate, key) {
+        Err(error) => report.fail(SUBJECT, error.to_string()),
+        Ok(identity) => {
+            let days = identity.not_after().saturating_sub(clock.unix_seconds()) / SECONDS_PER_DAY;
+            if days < 0 {
+                report.fail(
+                    SUBJECT,
+                    format!("the certificate in {} has expired: renew it", certificate.display()),
+                );
+            } else if days < RENEW_DAYS {
+                report.warn(
+                    SUBJECT,
+                    format!("the certificate in {} expires in {days} days", certificate.display()),
+                );
+            } else {
+                report.ok(
+                    SUBJECT,
+                    format!("the certificate in {} is valid for {days} days", certificate.display()),
+                );
+            }
+        }
     }
 }
 
@@ -220,13 +261,7 @@ pub(super) async fn programs(config: &Config, secrets: Option<&Secrets>, report:
     let wanted = match secrets {
         Some(secrets) => database_setup::embedded_config(config, secrets),
         // The checks use only the paths; there is no password before the first start.
-        None => EmbeddedConfig {
-            data_dir: config.database.data_dir.clone(),
-            project_dir: config.project.dir.clone(),
-            bin_dir: config.database.bin_dir.clone(),
-            port: config.database.port,
-            ..EmbeddedConfig::new(&config.server.state_dir, SecretString::default())
-        },
+        None => database_setup::paths_of_programs(config),
     };
     match Embedded::find_programs(&wanted).await {
         Ok((version, dir)) => report.ok(subject, format!("{version} in {}", dir.display())),

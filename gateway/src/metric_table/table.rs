@@ -29,6 +29,8 @@ pub(super) static METRICS: &[Metric] = &[
     Metric::new("basalt_http_requests_in_flight_limit", Gauge, NONE, "requests", Always, "`server.max_requests`.", ""),
     Metric::new("basalt_http_connections", Gauge, NONE, "connections", Always, "Client connections to the public port.", "Near the limit, new connections wait. Lower `server.idle_timeout`, or raise `server.max_connections`."),
     Metric::new("basalt_http_upgraded_connections", Gauge, NONE, "connections", Always, "Connections upgraded to WebSockets, on any port.", "Grows and never shrinks: clients disappear without closing; missed heartbeats close their sockets."),
+    Metric::new("basalt_tls_certificate_expiry_seconds", Gauge, NONE, "seconds", Happened, "End of the validity of the certificate in use, as a Unix timestamp. With `server.tls_certificate` or `server.acme_domains`.", "Less than ten days away: it was not renewed; the log says why."),
+    Metric::new("basalt_tls_handshake_failures_total", Counter, NONE, "connections", Always, "TLS handshakes that failed, on any port.", "Rises at once for all clients: the certificate has expired, or there is none yet."),
     Metric::new("basalt_http_connections_limit", Gauge, NONE, "connections", Always, "`server.max_connections`, or fewer if the limit on open files requires it.", "Lower than the setting: raise `ulimit -n` or `LimitNOFILE`."),
     Metric::new("basalt_http_connections_delayed_total", Counter, NONE, "connections", Always, "Connections that waited to be accepted, on any port.", "As for `basalt_http_connections`."),
     Metric::new("basalt_http_streams_limit", Gauge, NONE, "requests", Always, "`server.max_streams`: requests in flight on one HTTP/2 connection.", ""),

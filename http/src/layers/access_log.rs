@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use basalt_core::claims::Claims;
 use basalt_core::keys::Keys;
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::uri::PathAndQuery;
@@ -25,6 +26,8 @@ pub(super) struct Caller {
     pub(super) client: IpAddr,
     /// Claim `sub` of a valid token.
     pub(super) user: Option<String>,
+    /// Claim `role` of the valid token or key that the request was admitted with.
+    pub(super) role: Option<String>,
 }
 
 impl Caller {
@@ -38,13 +41,23 @@ impl Caller {
         if !tracing::enabled!(target: TARGET, tracing::Level::INFO) {
             return None;
         }
-        let bearer = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.split_once(' '));
-        let token =
-            bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
-        let claims = token.and_then(|token| keys.verify(token).ok());
-        let user = claims.and_then(|claims| claims.sub().map(str::to_owned));
-        Some(Self { path: mask_target(target), client, user })
+        let user = claims(headers, keys).and_then(|claims| claims.sub().map(str::to_owned));
+        Some(Self { path: mask_target(target), client, user, role: None })
     }
+
+    /// Reads the role from the headers of the admitted request, in which a key has become a token.
+    pub(super) fn read_role(&mut self, headers: &HeaderMap, keys: &Arc<Keys>) {
+        self.role = claims(headers, keys).and_then(|claims| claims.role().map(str::to_owned));
+    }
+}
+
+/// The claims of a valid bearer token.
+fn claims(headers: &HeaderMap, keys: &Arc<Keys>) -> Option<Arc<Claims>> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return None;
+    }
+    keys.verify(token.trim()).ok()
 }
 
 /// Masks possible secrets in the target: all values of the query, and path segments that contain an address or look

@@ -131,6 +131,7 @@ impl ProbeServer {
             async move { gateway.answer(request.map(Body::new), peer).await }
         };
         let listener_limits = Limits {
+            tls: None,
             connections: Arc::clone(&bounds.connections),
             idle_timeout: Duration::from_secs(60),
             heads,

@@ -30,5 +30,6 @@ mod slow;
 mod standby;
 mod start;
 mod stopped;
+mod tls;
 mod waits;
 mod watchers;

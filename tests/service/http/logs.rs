@@ -103,9 +103,13 @@ async fn access_log_names_path_client_and_user_without_secrets() {
     };
     let read = of("/rest/v1/plans?");
     assert_eq!(read["path"], "/rest/v1/plans?select=***&title=***&apikey=***");
-    for (field, expected) in
-        [("method", "GET"), ("client", "203.0.113.7"), ("user", user.id.as_str()), ("service", "rest")]
-    {
+    for (field, expected) in [
+        ("method", "GET"),
+        ("client", "203.0.113.7"),
+        ("user", user.id.as_str()),
+        ("service", "rest"),
+        ("role", "authenticated"),
+    ] {
         assert_eq!(read[field], expected, "{field} in {read}");
     }
     assert_eq!(of("/auth/v1/verify")["path"], "/auth/v1/verify?token=***&type=***");
@@ -114,6 +118,9 @@ async fn access_log_names_path_client_and_user_without_secrets() {
     assert!(of("/rest/v1/forged").get("user").is_none(), "an invalid token does not set the user");
     let anonymous = lines.iter().find(|line| line.fields["path"] == "/rest/v1/plans").unwrap();
     assert!(anonymous.fields.get("user").is_none());
+    assert_eq!(anonymous.fields["role"], "anon", "an API key without a token");
+    assert!(anonymous.fields["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{}", anonymous.fields);
+    assert!(of("/rest/v1/forged").get("role").is_none(), "an invalid token does not set the role");
     for line in server.log() {
         for secret in [marked, key, &user.access_token, "example.org"] {
             assert!(!line.raw.contains(secret), "{}", line.raw);

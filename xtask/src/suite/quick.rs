@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use super::steps::{Kind, Suite};
 use super::{NO_ARGUMENTS, biome, clippy, rust_tests, rustfmt, typecheck, vitest};
-use crate::{moto, node, pgvector, run, ui};
+use crate::{moto, node, postgres_extras, run, ui};
 
 /// Service tests by changed folder. All tests of a service take longer than a minute, so these are the ones most likely to
 /// fail; `quick NAME` runs others.
@@ -50,7 +50,7 @@ pub(crate) fn quick(root: &Path, names: &[String]) -> Result<ExitCode> {
         suite.step("npm ci", |root| node::install(root, None));
         ui::note(&format!("service tests for this change: {}", filters.join(" ")));
         suite.step("S3 server", moto::install);
-        suite.step("pgvector", pgvector::install);
+        suite.step("pgvector", postgres_extras::install);
         suite.counted("service tests", |root, tallies| {
             rust_tests(root, tallies, &["--workspace", "--test", "service"], &filters)
         });
