@@ -10,6 +10,7 @@
 //! order.rs             releases decided changes to each channel in commit order, across tables
 //! subscribe.rs         validates the filters of a join
 //! catalog.rs           tables, keys, column privileges;  types.rs: values as JSON and in SQL
+//! policies.rs          policies that are evaluated on the streamed row, without a query
 //! snapshots.rs         waits until a commit is visible;  visibility.rs runs lookups and filters as subscribers
 //! generated.rs         stored generated columns, which PostgreSQL before 18 does not replicate
 //! payload.rs           the JSON of a change, once per set of columns
@@ -30,6 +31,7 @@ mod order;
 mod payload;
 mod plan;
 mod planning;
+pub mod policies;
 mod router;
 mod slow_evaluation;
 mod slow_lanes;

@@ -100,7 +100,6 @@ struct Channel {
     next_token: Option<Token>,
     /// When the token is verified next.
     check_at: Instant,
-    is_expired: bool,
 }
 
 /// Write permission of a private channel.

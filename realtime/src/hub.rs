@@ -49,8 +49,7 @@ pub(crate) struct Member {
     held: Mutex<Held>,
     /// Stored messages sent with the join's reply; later deliveries of them are dropped.
     replayed: OnceLock<Box<[Uuid]>>,
-    /// Whether a row change was dropped while the channel was muted.
-    has_missed: AtomicBool,
+
     /// Whether a message passed the channel since [`Member::take_traffic`].
     has_traffic: AtomicBool,
     /// Usage counted against the socket's quota. That of an abandoned join stays counted until its checks
@@ -71,8 +70,7 @@ const PRESENCE: u8 = 2;
 /// The join is unanswered or permissions are being renewed: frames are held.
 const HELD: u8 = 0;
 const OPEN: u8 = 1;
-/// The token has expired: frames are dropped.
-const MUTED: u8 = 2;
+
 /// The lease of a private channel has ended: the first frame is held and triggers the renewal.
 const LAPSED: u8 = 3;
 
@@ -96,7 +94,7 @@ impl Member {
             phase: AtomicU8::new(HELD),
             held: Mutex::default(),
             replayed: OnceLock::new(),
-            has_missed: AtomicBool::new(false),
+
             has_traffic: AtomicBool::new(false),
             _quota: quota,
         }
@@ -113,9 +111,8 @@ impl Member {
     }
 
     /// Delivers the held frames and starts delivering new ones, except stored messages with the ids in
-    /// `replayed`: they were sent with the reply and may still arrive much later. If row changes were
-    /// dropped before, makes the client rejoin and returns true.
-    pub(crate) fn open(&self, replayed: Box<[Uuid]>) -> bool {
+    /// `replayed`: they were sent with the reply and may still arrive much later.
+    pub(crate) fn open(&self, replayed: Box<[Uuid]>) {
         let mut held = self.held();
         if !replayed.is_empty() {
             // Can only be set once, and a member is opened with ids only once.
@@ -127,17 +124,10 @@ impl Member {
             }
         }
         self.phase.store(OPEN, Ordering::SeqCst);
-        drop(held);
-        self.report_missed()
     }
 
     fn was_replayed(&self, id: Option<Uuid>) -> bool {
         id.is_some_and(|id| self.replayed.get().is_some_and(|replayed| replayed.contains(&id)))
-    }
-
-    /// Drops frames from now on.
-    pub(crate) fn mute(&self) {
-        self.phase.store(MUTED, Ordering::SeqCst);
     }
 
     /// Holds frames until the member is opened again.
@@ -164,15 +154,6 @@ impl Member {
         self.has_traffic.swap(false, Ordering::Relaxed)
     }
 
-    /// Makes the client rejoin if row changes were dropped. Returns whether they were.
-    fn report_missed(&self) -> bool {
-        let has_missed = self.has_missed.swap(false, Ordering::SeqCst);
-        if has_missed {
-            self.gap();
-        }
-        has_missed
-    }
-
     /// Delivers a fan-out frame, now or when the channel opens.
     fn deliver(&self, id: Option<Uuid>, frame: Message) {
         match self.phase.load(Ordering::Acquire) {
@@ -181,7 +162,6 @@ impl Member {
                 self.note_traffic();
                 self.queue.push(frame);
             }
-            MUTED => {}
             _ => self.deliver_later(id, frame),
         }
     }
@@ -192,7 +172,7 @@ impl Member {
         match self.phase.load(Ordering::Acquire) {
             OPEN if self.was_replayed(id) => {}
             OPEN => self.queue.push(frame),
-            MUTED => {}
+
             phase => {
                 let bytes = held.bytes.saturating_add(frame.len());
                 if held.frames.len() >= HELD_FRAMES || (bytes > QUEUE_BYTES && held.bytes > 0) {
@@ -211,14 +191,6 @@ impl Member {
 
     /// Delivers a row change; `body` is the JSON payload.
     pub(crate) fn deliver_change(&self, body: &str) {
-        // Sequentially consistent with `open`: one of the two notices that a change was dropped.
-        if self.phase.load(Ordering::SeqCst) == MUTED {
-            self.has_missed.store(true, Ordering::SeqCst);
-            if self.phase.load(Ordering::SeqCst) != MUTED {
-                let _has_missed = self.report_missed();
-            }
-            return;
-        }
         let frame = crate::frames::text(self.version, None, None, &self.topic, "postgres_changes", body);
         metrics::deliveries().increment(1);
         self.deliver(None, frame);
@@ -611,7 +583,7 @@ mod tests {
         let (stored, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
         member.deliver(Some(stored), Message::text("stored"));
         member.deliver(Some(other), Message::text("held"));
-        let _has_missed = member.open(Box::new([stored]));
+        member.open(Box::new([stored]));
         member.deliver(Some(stored), Message::text("late"));
         member.deliver(None, Message::text("after"));
         assert_eq!(frames(&queue), ["held", "after"]);
@@ -620,14 +592,14 @@ mod tests {
     #[test]
     fn frames_wait_for_the_lease_renewal() {
         let (queue, member) = member();
-        let _has_missed = member.open(Box::default());
+        member.open(Box::default());
         member.deliver(None, Message::text("before"));
         assert!(member.take_traffic() && !member.take_traffic());
         member.lapse();
         member.deliver(None, Message::text("first"));
         member.deliver(None, Message::text("second"));
         assert_eq!(frames(&queue), ["before", "renewal"], "requested once");
-        let _has_missed = member.open(Box::default());
+        member.open(Box::default());
         assert_eq!(frames(&queue), ["first", "second"]);
 
         // If no renewal happens, held frames are bounded.
@@ -637,26 +609,5 @@ mod tests {
             member.deliver(None, Message::text(large.as_str()));
         }
         assert_eq!(frames(&queue), ["renewal", "gap"]);
-    }
-
-    #[test]
-    fn change_dropped_while_muted_is_reported_once() {
-        let (queue, member) = member();
-        let _has_missed = member.open(Box::default());
-        member.mute();
-        member.deliver(None, Message::text("a broadcast"));
-        member.hold();
-        let _has_missed = member.open(Box::default());
-        assert_eq!(frames(&queue), Vec::<String>::new(), "no row change was dropped");
-        member.mute();
-        member.deliver_change("{}");
-        member.hold();
-        member.deliver(None, Message::text("held"));
-        let _has_missed = member.open(Box::default());
-        assert_eq!(frames(&queue), ["held", "gap"]);
-        member.mute();
-        member.hold();
-        let _has_missed = member.open(Box::default());
-        assert_eq!(frames(&queue), Vec::<String>::new());
     }
 }

@@ -121,7 +121,7 @@ impl Plan {
                 if !may_filter(&found.binding, &table, privileges) {
                     continue;
                 }
-                let rule = delivery_rule(&table, privileges, change, || {
+                let rule = delivery_rule(&table, privileges, change, found.is_visible, || {
                     *key.get_or_insert_with(|| {
                         let values = row_key(&table, &relation, change)?;
                         let next = keys.len();
@@ -283,6 +283,7 @@ fn delivery_rule(
     table: &Table,
     privileges: &Privileges,
     change: &Change,
+    is_visible: bool,
     key: impl FnOnce() -> Option<usize>,
 ) -> Option<DeliveryRule> {
     if change.event() == EventKind::Delete {
@@ -294,7 +295,7 @@ fn delivery_rule(
     if !table.key.iter().all(|index| privileges.columns.get(*index).copied().unwrap_or_default()) {
         return Some(DeliveryRule::Error(UNAUTHORIZED));
     }
-    if !table.has_policies {
+    if !table.has_policies || is_visible {
         return Some(DeliveryRule::Always);
     }
     key().map(DeliveryRule::IfVisible)

@@ -1,16 +1,19 @@
 //! Plans a batch: waits until its transactions are visible, completes its rows, finds the bindings that match, and reads what the
 //! roles of their subscribers may see.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::EventKind;
 use super::batch::{Batch, Item};
 use super::catalog::{Privileges, Table};
 use super::decoder::{Old, Relation, RowChange};
+use super::payload::Change;
 use super::plan::{self, Plan};
+use super::policies::{BoundPolicies, RolePolicies, Row, SubselectResults, Visibility};
 use super::subscriptions::{ChangeView, Identity, Match, Subscriber};
 use super::visibility::SessionError;
 use super::worker::Worker;
@@ -34,13 +37,23 @@ impl Worker {
         if let Some(completed) = completed {
             relation = completed;
         }
-        let matches = self.matches(&table, &relation, &batch);
+        let mut identities = self.parts.registry.identities(&relation.schema, &relation.name);
+        let matches = {
+            let filterable = FilterableColumns::of_deleted_rows(&table, &relation);
+            let views = change_views(&table, &relation, &batch, &filterable);
+            let judge = self.judge(&table, &views, &identities).await;
+            self.matches(&batch, &judge)
+        };
         let matched = matches.iter().map(Vec::len).sum::<usize>();
         if matched == 0 {
             return Ok(None);
         }
         metrics::counter!("basalt_realtime_changes_matched_total").increment(matched as u64);
-        let identities = identities(&matches);
+        // Subscribers that have joined meanwhile.
+        for found in matches.iter().flatten() {
+            let subscriber = &found.binding.subscriber;
+            identities.entry(subscriber.number()).or_insert_with(|| subscriber.identity());
+        }
         let privileges = self.privileges(&table, &identities).await?;
         let Batch { changes, shares, .. } = batch;
         let plan =
@@ -60,25 +73,11 @@ impl Worker {
     }
 
     /// The bindings that match each change, as far as text decides about their filters.
-    fn matches(&self, table: &Table, relation: &Relation, batch: &Batch) -> Vec<Vec<Match>> {
-        let filterable = FilterableColumns::of_deleted_rows(table, relation);
-        let views: Vec<ChangeView<'_>> = batch
-            .changes
-            .iter()
-            .map(|change| ChangeView {
-                relation,
-                event: change.event(),
-                row: change.row(),
-                before: change.before(),
-                filterable: match &change.row {
-                    RowChange::Delete { old: Old::Key(_) } => Some(&filterable.with_key),
-                    RowChange::Delete { old: Old::Full(_) } => filterable.with_full_row.as_deref(),
-                    RowChange::Insert { .. } | RowChange::Update { .. } => None,
-                },
-                is_error: table.key.is_empty() && change.event() != EventKind::Delete,
-            })
-            .collect();
-        let (mut matches, outdated) = self.parts.registry.matches(&views);
+    fn matches(&self, batch: &Batch, judge: &Judge<'_>) -> Vec<Vec<Match>> {
+        let views = judge.views;
+
+        let judge = |subscriber: &Subscriber, number: usize| judge.judge(subscriber, number);
+        let (mut matches, outdated) = self.parts.registry.matches(views, judge);
         if !outdated.is_empty() {
             self.parts.registry.gap_subscribers(&outdated);
             metrics::counter!("basalt_realtime_resyncs_total", "reason" => "definition").increment(1);
@@ -88,6 +87,61 @@ impl Worker {
             found.retain(|found| !found.binding.subscriber.already_sees(*xid, now));
         }
         matches
+    }
+
+    /// Judges by the policies of the subscribers' roles. They are read again for every batch, because nothing
+    /// announces all changes of what they depend on. Without a result PostgreSQL evaluates them.
+    async fn judge<'a>(
+        &self,
+        table: &Table,
+        views: &'a [ChangeView<'a>],
+        identities: &'a HashMap<u64, Arc<Identity>>,
+    ) -> Judge<'a> {
+        let mut judge = Judge { views, roles: HashMap::new(), identities, bound: HashMap::new() };
+        let has_new_rows = views.iter().any(|view| view.event != EventKind::Delete);
+        if !table.has_policies || table.key.is_empty() || !has_new_rows {
+            return judge;
+        }
+        let roles: HashSet<&Arc<str>> = identities.values().map(|identity| &identity.role).collect();
+        let read = roles.into_iter().map(async |role| {
+            let policies = self.policies(table, role).await?;
+            let is_applicable = views.first().is_some_and(|view| policies.applies_to(view.relation));
+            is_applicable.then(|| (Arc::clone(role), policies))
+        });
+        for (role, policies) in join_all(read).await.into_iter().flatten() {
+            let of_role = identities.iter().filter(|(_, identity)| identity.role == role);
+            let bound =
+                of_role.map(|(number, identity)| (*number, policies.bind(identity, identities.len())));
+            let bound: HashMap<u64, Arc<BoundPolicies>> = bound.collect();
+            let rows: Vec<Row<'a>> = views
+                .iter()
+                .map(|view| policies.row(view.relation, |position| view.new_value(position)))
+                .collect();
+            let results = policies.find(self.parts.catalog.pool(), &rows, bound.values()).await;
+            judge.bound.extend(bound);
+            judge.roles.insert(role, (rows, results));
+        }
+        judge
+    }
+
+    /// The policies of a role, compiled again if they have changed.
+    async fn policies(&self, table: &Table, role: &Arc<str>) -> Option<Arc<RolePolicies>> {
+        let text = match self.parts.evaluator.read_policies(role, table.oid).await {
+            Ok(text) => text?,
+            Err(error) => {
+                tracing::debug!(%error, "could not read the policies of {}.{}", table.schema, table.name);
+                return None;
+            }
+        };
+        let mut known = self.policies.lock();
+        if let Some(policies) = known.get(role)
+            && policies.is_compiled_from(&text)
+        {
+            return Some(Arc::clone(policies));
+        }
+        let policies = Arc::new(RolePolicies::compile(table.oid, text));
+        known.insert(Arc::clone(role), Arc::clone(&policies));
+        Some(policies)
     }
 
     /// Column privileges of every role among the subscribers.
@@ -107,14 +161,50 @@ impl Worker {
     }
 }
 
-/// Current identities of the matching subscribers, by number.
-fn identities(matches: &[Vec<Match>]) -> HashMap<u64, Arc<Identity>> {
-    let mut identities: HashMap<u64, Arc<Identity>> = HashMap::new();
-    for found in matches.iter().flatten() {
-        let subscriber: &Arc<Subscriber> = &found.binding.subscriber;
-        identities.entry(subscriber.number()).or_insert_with(|| subscriber.identity());
+/// Judges the changes of a batch by the policies of the subscribers' roles.
+struct Judge<'a> {
+    views: &'a [ChangeView<'a>],
+    /// By role: the values that its policies read from each change, and what their sub-selects find.
+    roles: HashMap<Arc<str>, (Vec<Row<'a>>, SubselectResults)>,
+    identities: &'a HashMap<u64, Arc<Identity>>,
+    /// By subscriber.
+    bound: HashMap<u64, Arc<BoundPolicies>>,
+}
+
+impl Judge<'_> {
+    fn judge(&self, subscriber: &Subscriber, number: usize) -> Visibility {
+        let judge = || {
+            if self.roles.is_empty() || self.views.get(number)?.event == EventKind::Delete {
+                return None;
+            }
+            let bound = self.bound.get(&subscriber.number())?;
+            let (rows, results) = self.roles.get(&self.identities.get(&subscriber.number())?.role)?;
+            Some(bound.judge(number, rows.get(number)?, results))
+        };
+        judge().unwrap_or(Visibility::Unknown)
     }
-    identities
+}
+
+/// The changes, as matching sees them.
+fn change_views<'a>(
+    table: &Table,
+    relation: &'a Relation,
+    batch: &'a Batch,
+    filterable: &'a FilterableColumns,
+) -> Vec<ChangeView<'a>> {
+    let view = |change: &'a Change| ChangeView {
+        relation,
+        event: change.event(),
+        row: change.row(),
+        before: change.before(),
+        filterable: match &change.row {
+            RowChange::Delete { old: Old::Key(_) } => Some(&filterable.with_key),
+            RowChange::Delete { old: Old::Full(_) } => filterable.with_full_row.as_deref(),
+            RowChange::Insert { .. } | RowChange::Update { .. } => None,
+        },
+        is_error: table.key.is_empty() && change.event() != EventKind::Delete,
+    };
+    batch.changes.iter().map(view).collect()
 }
 
 /// Columns a filter of a DELETE may use, by position in the relation. On a table with policies these are columns of the primary key

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::decoder::{Relation, Tuple, Value};
 use super::filter::{Operand, Operator, Test, Verdict};
 use super::order::Outbox;
+use super::policies::Visibility;
 use super::snapshots::{SNAPSHOT_AGE, Snapshot};
 use super::{ChangeSink, EventKind};
 
@@ -260,6 +261,8 @@ pub(super) struct Match {
     pub(super) binding: Arc<ActiveBinding>,
     /// Indexes of the conditions that PostgreSQL has to evaluate.
     pub(super) unresolved: Vec<usize>,
+    /// Whether the subscriber is known to see the row.
+    pub(super) is_visible: bool,
 }
 
 /// The parts of a change that matching needs.
@@ -291,6 +294,11 @@ impl ChangeView<'_> {
                 Value::Unchanged => None,
             },
         }
+    }
+
+    /// Like [`Self::value`], but unavailable in a deleted row.
+    pub(super) fn new_value(&self, position: usize) -> Option<Option<&str>> {
+        if self.event == EventKind::Delete { None } else { self.value(position) }
     }
 
     fn position(&self, column: &str) -> Option<usize> {
@@ -390,17 +398,36 @@ impl Registry {
         self.read().indexes(schema, table).next().is_some()
     }
 
+    /// The current identities of a table's subscribers, by number.
+    pub(super) fn identities(&self, schema: &str, table: &str) -> HashMap<u64, Arc<Identity>> {
+        let inner = self.read();
+        let mut identities: HashMap<u64, Arc<Identity>> = HashMap::new();
+        for binding in inner.indexes(schema, table).flat_map(Index::all) {
+            let subscriber = &binding.subscriber;
+            identities.entry(subscriber.number).or_insert_with(|| subscriber.identity());
+        }
+        identities
+    }
+
     /// Returns the matching bindings per change, and the subscribers whose conditions refer to a column that
-    /// has changed its type.
-    pub(super) fn matches(&self, views: &[ChangeView<'_>]) -> (Vec<Vec<Match>>, Vec<Arc<Subscriber>>) {
+    /// has changed its type. `judge` tells whether a subscriber may see a change; hidden ones do not match.
+    pub(super) fn matches(
+        &self,
+        views: &[ChangeView<'_>],
+        mut judge: impl FnMut(&Subscriber, usize) -> Visibility,
+    ) -> (Vec<Vec<Match>>, Vec<Arc<Subscriber>>) {
         let inner = self.read();
         let mut outdated: HashMap<u64, Arc<Subscriber>> = HashMap::new();
         let mut all = Vec::with_capacity(views.len());
-        for view in views {
+        for (number, view) in views.iter().enumerate() {
             let mut found = Vec::new();
             let mut check = |binding: &Arc<ActiveBinding>| match match_binding(binding, view) {
                 MatchOutcome::Matches(unresolved) => {
-                    found.push(Match { binding: Arc::clone(binding), unresolved })
+                    let visibility = judge(&binding.subscriber, number);
+                    if visibility != Visibility::Hidden {
+                        let is_visible = visibility == Visibility::Visible;
+                        found.push(Match { binding: Arc::clone(binding), unresolved, is_visible });
+                    }
                 }
                 MatchOutcome::NoMatch => {}
                 MatchOutcome::Outdated => {
@@ -582,7 +609,7 @@ mod tests {
             filterable,
             is_error: false,
         };
-        let (matches, outdated) = registry.matches(&[view]);
+        let (matches, outdated) = registry.matches(&[view], |_, _| Visibility::Unknown);
         assert!(outdated.is_empty());
         matches[0].iter().map(|found| found.binding.id).collect()
     }
@@ -647,7 +674,7 @@ mod tests {
             filterable: None,
             is_error: false,
         };
-        let (matches, outdated) = registry.matches(&[view]);
+        let (matches, outdated) = registry.matches(&[view], |_, _| Visibility::Unknown);
         assert!(matches[0].is_empty() && outdated.len() == 1);
     }
 }

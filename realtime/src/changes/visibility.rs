@@ -26,6 +26,7 @@ use tokio::time::Instant;
 
 use super::catalog::Table;
 use super::filter::{Operator, Test};
+use super::policies;
 use super::stream::SESSION_SETTINGS;
 use super::subscriptions::Identity;
 use super::types::push_array_literal;
@@ -45,6 +46,8 @@ pub(super) const GROUP: usize = 64;
 const STEPS: usize = 3;
 /// Concurrent filter transactions: fewer than all, so that visibility checks never wait for filters alone.
 const FILTER_CHECKS: usize = 2;
+/// Concurrent reads of policies.
+const POLICY_READS: usize = 2;
 /// Concurrent transactions for joins.
 const JOIN_CHECKS: usize = 1;
 
@@ -77,6 +80,8 @@ pub(super) struct Evaluator {
     slow_lanes: Semaphore,
     /// Additional limit for joins.
     joins: Semaphore,
+    /// Reads of policies, in addition to `permits`: they never wait for policies or filters.
+    policy_reads: Semaphore,
 }
 
 impl Evaluator {
@@ -87,7 +92,25 @@ impl Evaluator {
             filters: Semaphore::new(FILTER_CHECKS),
             slow_lanes: Semaphore::new(1),
             joins: Semaphore::new(JOIN_CHECKS),
+            policy_reads: Semaphore::new(POLICY_READS),
         }
+    }
+
+    /// What decides about the visibility of a table's rows for `role`: the result of [`policies::QUERY`], or
+    /// `None` if the table does not exist any more.
+    ///
+    /// # Errors
+    /// PostgreSQL rejected the query, perhaps because the role does not exist, or did not respond.
+    pub(super) async fn read_policies(&self, role: &str, table: u32) -> Result<Option<String>, SessionError> {
+        let _permit = permit(&self.policy_reads).await?;
+        let settings = vec![
+            ("statement_timeout".into(), STATEMENT_LIMIT.as_millis().to_string()),
+            ("role".into(), role.to_owned()),
+        ];
+        let statement = Statement { text: policies::QUERY.into(), params: vec![Param::from_display(table)] };
+        let scope = Scope { may_prepare: false, ..scope(settings) };
+        let answers = self.sessions.run(scope, vec![statement]).await?;
+        Ok(answers.first().and_then(|rows| rows.first()?.text(0)).map(str::to_owned))
     }
 
     /// Which rows each subscriber may see; `None` if its policies failed or exceeded the budget. `checks`

@@ -4,10 +4,12 @@
 //! The next batch is planned while the previous one is evaluated, as long as that one uses a single connection: with many
 //! subscribers to check, larger batches cost PostgreSQL less.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use basalt_core::memory::ByteBudget;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -16,6 +18,7 @@ use super::catalog::Catalog;
 use super::decoder::Relation;
 use super::generated::Completion;
 use super::order::{Sequencer, TableQueue};
+use super::policies::RolePolicies;
 use super::slow_lanes::SlowLanes;
 use super::snapshots::Snapshots;
 use super::subscriptions::Registry;
@@ -42,6 +45,8 @@ pub(super) struct Worker {
     pub(super) parts: Parts,
     pub(super) slow_lanes: SlowLanes,
     pub(super) completion: Completion,
+    /// By role. Held briefly, never across an await.
+    pub(super) policies: Mutex<HashMap<Arc<str>, Arc<RolePolicies>>>,
     /// Transactions that currently evaluate batches.
     transactions: AtomicUsize,
 }
@@ -52,6 +57,7 @@ pub(super) async fn run(parts: Parts, queue: Arc<TableQueue>) {
         parts,
         slow_lanes: SlowLanes::default(),
         completion: Completion::default(),
+        policies: Mutex::default(),
         transactions: AtomicUsize::new(0),
     });
     let mut evaluations = JoinSet::new();

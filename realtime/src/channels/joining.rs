@@ -174,7 +174,7 @@ impl Channels {
         for message in &replayed {
             member.push_fanout(message);
         }
-        let _has_missed = member.open(replayed_ids);
+        member.open(replayed_ids);
         let permission = if join.is_private { Permission::Unknown } else { Permission::Granted };
         Channel {
             check_at: self.next_check(&caller.token),
@@ -192,7 +192,6 @@ impl Channels {
             subscription,
             is_refreshing: false,
             next_token: None,
-            is_expired: false,
         }
     }
 

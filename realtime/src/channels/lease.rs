@@ -45,11 +45,9 @@ impl Lease {
 }
 
 impl Channel {
-    /// Whether a client message has to wait for the lease to be renewed. Messages of a channel with an
-    /// expired token do not: they are rejected.
-    pub(super) fn awaits_lease(&self) -> bool {
-        let has_ended = matches!(self.lease, Some(Lease::Lapsed | Lease::Renewing { ends_at: None }));
-        has_ended && !self.is_expired
+    /// Whether a client message has to wait for the lease to be renewed.
+    pub(super) const fn awaits_lease(&self) -> bool {
+        matches!(self.lease, Some(Lease::Lapsed | Lease::Renewing { ends_at: None }))
     }
 
     /// The error sent to the client if `readable` revokes what the channel relies on (realtime.md 3.12).
@@ -89,12 +87,9 @@ impl Channels {
     pub(super) fn begin_lease(&mut self, topic: &str) -> Vec<Message> {
         let lease = self.lease_from(Instant::now());
         let Some(channel) = self.joined(topic) else { return Vec::new() };
-        if channel.is_expired {
-            channel.lease = Some(Lease::Lapsed);
-            return Vec::new();
-        }
         channel.lease = Some(lease);
-        let _has_missed = channel.registration.member.open(Box::default());
+        channel.registration.member.open(Box::default());
+
         std::mem::take(&mut channel.waiting)
     }
 
@@ -151,7 +146,7 @@ impl Channels {
     /// Renews a lapsed lease.
     pub(super) fn renew(&mut self, topic: &str) {
         let Some(channel) = self.joined(topic) else { return };
-        if channel.lease == Some(Lease::Lapsed) && !channel.is_expired {
+        if channel.lease == Some(Lease::Lapsed) {
             channel.registration.member.hold();
             self.start_renewal(topic, None);
         }
@@ -181,8 +176,9 @@ impl Channels {
     ) -> Vec<Message> {
         let Some(channel) = self.joined_as(topic, id) else { return Vec::new() };
         let Some(Lease::Renewing { ends_at }) = channel.lease else { return Vec::new() };
-        if channel.is_expired || !channel.caller.token.is_same_as(token) {
-            // A new token arrived meanwhile, which is checked separately, or the token expired.
+        if !channel.caller.token.is_same_as(token) {
+            // A new token arrived meanwhile, which is checked separately.
+
             return Vec::new();
         }
         let renewed = match outcome {

@@ -14,8 +14,6 @@ use crate::authorization::{Caller, PolicyError, Readable};
 use crate::frames::Body;
 use crate::token::{Token, TokenFault, is_opaque};
 
-/// How long a muted channel with an expired token waits for a new one.
-const GRACE: Duration = Duration::from_secs(60);
 /// Maximum time between two checks of a token: its key may have been revoked.
 const TOKEN_CHECK: Duration = Duration::from_secs(300);
 
@@ -112,26 +110,13 @@ impl Channels {
         let check_at = self.next_check(&token);
         let Some(channel) = self.joined(topic) else { return };
         channel.check_at = check_at;
-        let member = &channel.registration.member;
-        let mut joins_again = false;
-        if std::mem::take(&mut channel.is_expired) {
-            // Held, so that no diff is lost between `presence_state` and the diffs that follow it.
-            member.hold();
-            if channel.presence_enabled && channel.readable.presence {
-                member.push("presence_state", &channel.registration.presence_state());
-            }
-            joins_again = member.open(Box::default());
-        }
         if let Some(subscription) = &channel.subscription {
             subscription.set_claims(&token.claims);
-            // A client that is about to rejoin gets this message then; sent twice it would look like two
-            // subscriptions.
-            if !joins_again {
-                let name = &channel.caller.topic;
-                let message = system_message("postgres_changes", "ok", "Subscribed to PostgreSQL", name);
-                member.push("system", &message);
-            }
+            let name = &channel.caller.topic;
+            let message = system_message("postgres_changes", "ok", "Subscribed to PostgreSQL", name);
+            channel.registration.member.push("system", &message);
         }
+
         channel.caller.token = token;
     }
 
@@ -158,7 +143,7 @@ impl Channels {
         self.check_leases(now);
     }
 
-    /// Mutes channels with expired tokens, and closes those whose tokens are invalid.
+    /// Closes channels whose tokens have expired or become invalid.
     fn check_tokens(&mut self, now: Instant) {
         let due: Vec<Box<str>> = self
             .slots
@@ -176,12 +161,7 @@ impl Channels {
                     channel.check_at = now + pause;
                     self.renew_if_present(&topic);
                 }
-                Err(TokenFault::Expired(_)) if !channel.is_expired => {
-                    channel.is_expired = true;
-                    channel.check_at = now + GRACE;
-                    channel.registration.member.mute();
-                    channel.lease = channel.lease.take().map(|_| Lease::Lapsed);
-                }
+
                 Err(fault) => self.close(&topic, Some(&fault.system_text())),
             }
         }

@@ -134,9 +134,6 @@ impl Channels {
         };
         let Some(channel) = self.joined(topic) else { return };
         let (member, acks) = (Arc::clone(&channel.registration.member), channel.acks);
-        if channel.is_expired {
-            return;
-        }
         if length > max_bytes {
             if acks {
                 member.reply(reference, "error", "\"payload_size_exceeded\"");
@@ -181,7 +178,6 @@ impl Channels {
             self.close(topic, Some("Client presence rate limit exceeded"));
             return;
         }
-        let is_expired = channel.is_expired;
         if !self.realtime.limits.presence.take(1) {
             self.close(topic, Some("Too many presence messages per second"));
             return;
@@ -208,9 +204,6 @@ impl Channels {
                 if tracked.len() > max_bytes {
                     self.close(topic, Some("Track message size exceeded"));
                     return;
-                }
-                if is_expired {
-                    return member.reply(reference, "error", "{}");
                 }
                 match self.permission(topic, Extension::Presence, message) {
                     None => {}

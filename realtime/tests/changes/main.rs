@@ -14,5 +14,6 @@ mod harness;
 mod leaks;
 mod order;
 mod payloads;
+mod policies;
 mod types;
 mod visibility;

@@ -16,7 +16,7 @@ use crate::basalt::{self, Basalt};
 use crate::options::UnderTest;
 use crate::process;
 use crate::report::{self, medians, rounded};
-use changes::{Case, Pace, Watched};
+use changes::{Case, Pace, Policy, Watched};
 use clients::{Receivers, Sender, Socket};
 
 /// Open files of this process besides its sockets.
@@ -25,7 +25,7 @@ const OTHER_FILES: u64 = 200;
 /// Row changes, broadcasts from one socket to many, and the memory of idle ones.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Clients that watch row changes, one run for each number; a change is visible to 100 of them. `0` leaves changes out.
+    /// Clients that watch row changes, one run for each number and kind of policy; a change is visible to 100 of them, or to one if a column decides. `0` leaves changes out.
     #[arg(long, value_delimiter = ',', default_value = "100,500,2000")]
     watchers: Vec<u16>,
     /// Changes in one transaction, one measurement for each number.
@@ -86,23 +86,19 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     report::write(&options.json, &figures)
 }
 
-/// Every number of clients with and without policies, and every size of transactions.
+/// Every number of clients, kind of policy, and size of transactions.
 async fn all_changes(options: &Options, basalt: &Basalt) -> Result<Vec<Value>> {
     let time = Duration::from_secs(options.seconds);
     let mut all = Vec::new();
     for clients in options.watchers.iter().copied().filter(|clients| *clients > 0) {
-        for has_policies in [false, true] {
-            let watched = Watched::join(basalt, clients, has_policies).await?;
+        for policy in Policy::ALL {
+            let watched = Watched::join(basalt, clients, policy).await?;
             let busy = options.per_transaction.iter();
             let mut cases: Vec<Case> = busy
-                .map(|per_transaction| Case {
-                    has_policies,
-                    per_transaction: *per_transaction,
-                    pace: Pace::Busy,
-                })
+                .map(|per_transaction| Case { policy, per_transaction: *per_transaction, pace: Pace::Busy })
                 .collect();
-            if has_policies && options.offered > 0 {
-                cases.push(Case { has_policies, per_transaction: 1, pace: Pace::PerSecond(options.offered) });
+            if policy != Policy::None && options.offered > 0 {
+                cases.push(Case { policy, per_transaction: 1, pace: Pace::PerSecond(options.offered) });
             }
             for case in cases {
                 let mut rounds = Vec::new();

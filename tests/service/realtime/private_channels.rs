@@ -105,87 +105,71 @@ async fn new_token_replaces_permissions_or_closes_the_channel() {
     assert_eq!(next(&mut socket).await[3], "phx_close");
 }
 
+/// With heartbeats and without, whatever the channel does.
 #[tokio::test]
-async fn expired_token_mutes_the_channel_until_replaced() {
-    let server = Basalt::start().await;
-    let (mut listener, mut sender) = (socket(&server).await, socket(&server).await);
-    let seconds = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    let short = server.token(&json!({ "role": "anon", "exp": seconds + 2 }));
-    join(&mut listener, "1", "realtime:a", json!({ "config": {}, "access_token": short })).await;
-    super::join_plain(&mut sender, "1", "realtime:a").await;
-    tokio::time::sleep(Duration::from_millis(3_500)).await;
-    sender.send_binary(binary_push("1", "2", "realtime:a", "lost", 1, b"{}")).await;
-    expect_quiet(&mut sender).await;
-    expect_quiet(&mut listener).await;
-    let fresh = server.token(&json!({ "role": "anon", "exp": FAR }));
-    send(&mut listener, json!(["1", "3", "realtime:a", "access_token", { "access_token": fresh }])).await;
-    expect_quiet(&mut listener).await;
-    sender.send_binary(binary_push("1", "4", "realtime:a", "delivered", 1, b"{}")).await;
-    assert_eq!(listener.next().await, binary_broadcast("realtime:a", "delivered", 1, b"{}"));
-    let refused = join(
-        &mut listener,
-        "5",
-        "realtime:b",
-        json!({ "access_token": server.token(&json!({ "role": "anon", "exp": 5 })) }),
-    )
-    .await;
+async fn expired_token_closes_the_channel_at_once() {
+    const TABLE: &str = "create table public.news (id int primary key);
+        grant select on public.news to authenticated; alter publication supabase_realtime add table public.news";
+    let server = server().await;
+    server.database().admin_sql(TABLE).await;
+    let now = || std::time::UNIX_EPOCH.elapsed().unwrap();
+    let token =
+        |exp: u64| server.token(&json!({ "role": "authenticated", "sub": "ann", "may": "rw", "exp": exp }));
+    let private = json!({ "private": true, "presence": { "key": "ann", "enabled": true } });
+    let changes = json!({ "postgres_changes": [{ "event": "*", "schema": "public", "table": "news" }] });
+    let mut channels = Vec::new();
+    for (topic, config, has_heartbeats) in [
+        ("realtime:room", &private, false),
+        ("realtime:room", &private, true),
+        ("realtime:news", &changes, false),
+    ] {
+        channels.push((socket(&server).await, topic, config, has_heartbeats));
+    }
+    let expires_at = now().as_secs() + 4;
+    for (socket, topic, config, _) in &mut channels {
+        let joined =
+            join(socket, "1", topic, json!({ "config": config, "access_token": token(expires_at) })).await;
+        assert_eq!(joined["status"], "ok");
+    }
+    // A fresh token replaces the deadline.
+    let mut renewed = socket(&server).await;
+    join(&mut renewed, "1", "realtime:news", json!({ "config": changes, "access_token": token(expires_at) }))
+        .await;
+    let fresh = json!({ "access_token": token(u64::from(FAR)) });
+    send(&mut renewed, json!(["1", "2", "realtime:news", "access_token", fresh])).await;
+    for (socket, topic, _, has_heartbeats) in &mut channels {
+        let text = loop {
+            if *has_heartbeats && now().as_secs() < expires_at {
+                send(socket, json!([null, "beat", "phoenix", "heartbeat", {}])).await;
+            }
+            let message = next(socket).await;
+            if message[3] == "system" && message[4]["status"] == "error" {
+                break message[4]["message"].as_str().unwrap().to_owned();
+            }
+            if *has_heartbeats {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let seconds =
+            text.strip_prefix("Token has expired ").and_then(|text| text.strip_suffix(" seconds ago"));
+        assert!(seconds.is_some_and(|seconds| seconds.parse::<u64>().unwrap() <= 1), "{text}");
+        let close = next(socket).await;
+        assert_eq!((&close[2], &close[3]), (&json!(*topic), &json!("phx_close")));
+    }
+    let late = now().saturating_sub(Duration::from_secs(expires_at));
+    assert!(late < Duration::from_secs(3), "{late:?}");
+    server.database().admin_sql("insert into public.news values (1)").await;
+    while next(&mut renewed).await[3] != "postgres_changes" {}
+    for (socket, ..) in &mut channels {
+        expect_quiet(socket).await;
+    }
+    let expired = server.token(&json!({ "role": "anon", "exp": 5 }));
+    let refused = join(&mut renewed, "5", "realtime:b", json!({ "access_token": expired })).await;
     let reason = refused["response"]["reason"].as_str().unwrap().to_owned();
     assert!(
         reason.starts_with("InvalidJWTToken: Token has expired ") && reason.ends_with(" seconds ago"),
         "{reason}"
     );
-}
-
-#[tokio::test]
-async fn expired_channel_resyncs_after_new_token() {
-    const TABLE: &str = "create table public.news (id int primary key);
-        grant select on public.news to authenticated; alter publication supabase_realtime add table public.news";
-    let server = server().await;
-    server.database().admin_sql(TABLE).await;
-    let (mut private, mut changes, mut other) =
-        (socket(&server).await, socket(&server).await, socket(&server).await);
-    let in_seconds = |seconds: u64| std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() + seconds;
-    let until = |exp: u64, may: &str| {
-        server.token(&json!({ "role": "authenticated", "sub": "ann", "may": may, "exp": exp }))
-    };
-    let far = u64::from(FAR);
-    let expires_at = in_seconds(4);
-    let presence = json!({ "private": true, "presence": { "key": "ann", "enabled": true } });
-    let payload = |config: &Value, token: String| json!({ "config": config, "access_token": token });
-    let joined = join(&mut private, "1", "realtime:room", payload(&presence, until(expires_at, "rw"))).await;
-    assert_eq!(joined["status"], "ok");
-    assert_eq!(next(&mut private).await[3], "presence_state");
-    let watch = json!({ "postgres_changes": [{ "event": "*", "schema": "public", "table": "news" }] });
-    let joined = join(&mut changes, "1", "realtime:news", payload(&watch, until(expires_at, ""))).await;
-    assert_eq!(joined["status"], "ok");
-    assert_eq!(next(&mut changes).await[3], "system");
-    join(&mut other, "1", "realtime:room", payload(&presence, until(far, "rw"))).await;
-    next(&mut other).await;
-    join(&mut other, "2", "realtime:news", payload(&watch, until(far, ""))).await;
-    next(&mut other).await;
-
-    tokio::time::sleep(Duration::from_secs(expires_at.saturating_sub(in_seconds(0)) + 2)).await;
-    server.database().admin_sql("insert into public.news values (1)").await;
-    assert_eq!(next(&mut other).await[3], "postgres_changes");
-    let track = json!({ "type": "presence", "event": "track", "payload": { "n": 1 } });
-    send(&mut other, json!(["1", "3", "realtime:room", "presence", track])).await;
-    next(&mut other).await;
-    next(&mut other).await;
-    expect_quiet(&mut private).await;
-    expect_quiet(&mut changes).await;
-    // With a valid token: the current presence state, and channels that missed changes must rejoin.
-    let push =
-        |topic: &str, token: String| json!(["1", "4", topic, "access_token", { "access_token": token }]);
-    send(&mut private, push("realtime:room", until(far, "rw"))).await;
-    let state = next(&mut private).await;
-    assert_eq!((&state[3], &state[4]["ann"]["metas"][0]["n"]), (&json!("presence_state"), &json!(1)));
-    expect_quiet(&mut private).await;
-    send(&mut changes, push("realtime:news", until(far, ""))).await;
-    assert_eq!(next(&mut changes).await[3], "phx_error");
-    // A token without read permission.
-    send(&mut private, push("realtime:room", until(far, ""))).await;
-    assert_eq!(next(&mut private).await[3], "system");
-    assert_eq!(next(&mut private).await[3], "phx_close");
 }
 
 #[tokio::test]
@@ -364,41 +348,4 @@ async fn policy_ties_the_presence_key_to_the_user() {
     expect_quiet(&mut ann).await;
     send(&mut ann, track()).await;
     while next(&mut bob).await[4]["joins"].get("ann").is_none() {}
-}
-
-#[tokio::test]
-async fn token_in_the_grace_period_gets_one_system_ok() {
-    const TABLE: &str = "create table public.news (id int primary key);
-        grant select on public.news to authenticated; alter publication supabase_realtime add table public.news";
-    let server = Basalt::start().await;
-    server.database().admin_sql(TABLE).await;
-    let (mut listener, mut changed) = (socket(&server).await, socket(&server).await);
-    let seconds = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    let token = |exp: u64| server.token(&json!({ "role": "authenticated", "sub": "ann", "exp": exp }));
-    let watch = |event: &str| json!({ "postgres_changes": [{ "event": event, "schema": "public", "table": "news" }] });
-    for (socket, event) in [(&mut listener, "DELETE"), (&mut changed, "INSERT")] {
-        let config = json!({ "config": watch(event), "access_token": token(seconds + 3) });
-        assert_eq!(join(socket, "1", "realtime:news", config).await["status"], "ok");
-        assert_eq!(next(socket).await[3], "system");
-    }
-    // A channel that stays joined shows when the change has been delivered.
-    let mut other = socket(&server).await;
-    let config = json!({ "config": watch("INSERT"), "access_token": token(FAR.into()) });
-    join(&mut other, "1", "realtime:news", config).await;
-    next(&mut other).await;
-    tokio::time::sleep(Duration::from_millis(4_500)).await;
-    server.database().admin_sql("insert into public.news values (1)").await;
-    assert_eq!(next(&mut other).await[3], "postgres_changes");
-    let push = json!(["1", "4", "realtime:news", "access_token", { "access_token": token(FAR.into()) }]);
-    send(&mut listener, push.clone()).await;
-    let system = next(&mut listener).await;
-    assert_eq!((&system[3], &system[4]["message"]), (&json!("system"), &json!("Subscribed to PostgreSQL")));
-    expect_quiet(&mut listener).await;
-    // The channel that missed a change rejoins and gets the system message then.
-    send(&mut changed, push).await;
-    assert_eq!(next(&mut changed).await[3], "phx_error");
-    let config = json!({ "config": watch("INSERT"), "access_token": token(FAR.into()) });
-    assert_eq!(join(&mut changed, "5", "realtime:news", config).await["status"], "ok");
-    assert_eq!(next(&mut changed).await[3], "system");
-    expect_quiet(&mut changed).await;
 }

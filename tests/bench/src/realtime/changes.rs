@@ -16,7 +16,7 @@ use crate::process;
 use crate::report::{self, megabytes, rounded};
 use crate::token;
 
-/// Clients to which a change is visible.
+/// Clients to which a change is visible, except under [`Policy::Column`].
 const ROOM: u16 = 100;
 /// Connections that write: commits of several go to disk together.
 const WRITERS: usize = 4;
@@ -38,10 +38,55 @@ pub(super) enum Pace {
     PerSecond(u32),
 }
 
+/// What decides who sees a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Policy {
+    /// No row-level security: clients filter.
+    None,
+    /// A column of the row equals a claim; one client sees each row.
+    Column,
+    /// The client is a member, by a sub-select.
+    Membership,
+    /// The same, by a function.
+    Function,
+}
+
+impl Policy {
+    pub(super) const ALL: [Self; 4] = [Self::None, Self::Column, Self::Membership, Self::Function];
+
+    const fn condition(self) -> &'static str {
+        match self {
+            Self::None => "true",
+            Self::Column => "room_id = (select auth.jwt() ->> 'room')::int",
+            Self::Membership => {
+                "exists (select from room_members m where m.room_id = updates.room_id and m.user_id = (select auth.uid()))"
+            }
+            Self::Function => "is_room_member(room_id)",
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Column => "column",
+            Self::Membership => "membership",
+            Self::Function => "function",
+        }
+    }
+
+    /// Clients to which a change is visible.
+    const fn room(self) -> u16 {
+        match self {
+            Self::Column => 1,
+            Self::None | Self::Membership | Self::Function => ROOM,
+        }
+    }
+}
+
 /// One measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
-    pub(super) has_policies: bool,
+    pub(super) policy: Policy,
     pub(super) per_transaction: u32,
     pub(super) pace: Pace,
 }
@@ -62,6 +107,8 @@ struct Shared {
     whole: Cell<usize>,
     latencies: RefCell<Histogram<u64>>,
     failed: RefCell<Option<String>>,
+    /// Receivers of each change.
+    receivers: u16,
     /// Changes that may be written.
     room: Semaphore,
     progress: Notify,
@@ -74,15 +121,18 @@ struct Sent {
 }
 
 impl<'a> Watched<'a> {
-    /// Clients of distinct users, each in a room of [`ROOM`]. Under policies they watch the whole table, else their room.
-    pub(super) async fn join(basalt: &'a Basalt, clients: u16, has_policies: bool) -> Result<Self> {
-        let rooms = clients.div_ceil(ROOM);
-        ensure!(rooms * ROOM == clients, "clients come in rooms of {ROOM}");
+    /// Clients of distinct users, in rooms. Under policies they watch the whole table, else their room.
+    pub(super) async fn join(basalt: &'a Basalt, clients: u16, policy: Policy) -> Result<Self> {
+        let (has_policies, receivers, condition) =
+            (policy != Policy::None, policy.room(), policy.condition());
+        let rooms = clients.div_ceil(receivers);
+        ensure!(rooms * receivers == clients, "clients come in rooms of {receivers}");
         let database = basalt.database().await?;
         let switch = if has_policies { "enable" } else { "disable" };
         database
             .batch_execute(&format!(
                 "truncate updates, room_members; alter table updates {switch} row level security;
+                 alter policy \"members read\" on updates using ({condition});
                  insert into room_members
                  select n % {rooms}, ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid
                  from generate_series(0, {clients} - 1) n;
@@ -96,6 +146,7 @@ impl<'a> Watched<'a> {
             whole: Cell::new(0),
             latencies: RefCell::new(Histogram::new(3)?),
             failed: RefCell::default(),
+            receivers,
             room: Semaphore::new(0),
             progress: Notify::new(),
         });
@@ -104,7 +155,11 @@ impl<'a> Watched<'a> {
             let (mut socket, room) = (Socket::open(basalt.port).await?, client % rooms);
             let filter =
                 if has_policies { String::new() } else { format!(",\"filter\":\"room_id=eq.{room}\"") };
-            let token = token::sign(&token::claims(&token::person_id(client.into())));
+            let mut claims = token::claims(&token::person_id(client.into()));
+            if let Some(claims) = claims.as_object_mut() {
+                claims.insert("room".to_owned(), room.to_string().into());
+            }
+            let token = token::sign(&claims);
             socket
                 .watch(&format!(
                     "{{\"config\":{{\"postgres_changes\":[{{\"event\":\"*\",\"schema\":\"public\",\"table\":\"updates\"{filter}}}]}},\
@@ -140,14 +195,14 @@ impl<'a> Watched<'a> {
             Duration::from_micros(latencies.value_at_quantile(quantile)).as_secs_f64() * 1000.0
         };
         let rate = f64::from(count) / took;
-        let Case { has_policies, per_transaction, pace } = case;
+        let Case { policy, per_transaction, pace } = case;
         let figures = json!({
             "clients": self.readers.len(),
-            "row_level_security": has_policies,
+            "policy": policy.name(),
             "per_transaction": per_transaction,
             "offered_per_second": match pace { Pace::Busy => Value::Null, Pace::PerSecond(rate) => rate.into() },
             "changes_per_second": rounded(rate),
-            "deliveries_per_second": rounded(rate * f64::from(ROOM)),
+            "deliveries_per_second": rounded(rate * f64::from(policy.room())),
             "p50_ms": rounded(ms(0.5)),
             "p95_ms": rounded(ms(0.95)),
             "p99_ms": rounded(ms(0.99)),
@@ -261,10 +316,10 @@ impl Shared {
         let mut sent = self.sent.borrow_mut();
         let change = sent.get_mut(id).with_context(|| format!("change {id} was not written"))?;
         change.arrived += 1;
-        ensure!(change.arrived <= ROOM, "change {id} arrived more than {ROOM} times");
+        ensure!(change.arrived <= self.receivers, "change {id} arrived more than {} times", self.receivers);
         let late = u64::try_from((self.begun.elapsed().saturating_sub(change.at)).as_micros())?;
         self.latencies.borrow_mut().record(late.max(1))?;
-        if change.arrived == ROOM {
+        if change.arrived == self.receivers {
             self.whole.set(self.whole.get() + 1);
             self.room.add_permits(1);
             self.progress.notify_one();
