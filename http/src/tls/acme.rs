@@ -224,8 +224,9 @@ fn challenge_certificate(name: &str, digest: &[u8]) -> Result<CertifiedKey, Acme
     let key = KeyPair::generate()?;
     let certificate = params.self_signed(&key)?;
     let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-    let pair = CertifiedKey::from_der(vec![certificate.der().clone()], key, &default_provider());
-    Ok(pair.map_err(TlsError::from)?)
+    // `from_der` would compare key and certificate, but its parser rejects the challenge's extension, which must be critical.
+    let key = default_provider().key_provider.load_private_key(key).map_err(TlsError::from)?;
+    Ok(CertifiedKey::new(vec![certificate.der().clone()], key))
 }
 
 /// A name for files.
@@ -283,6 +284,13 @@ mod tests {
         assert!(certificates.current.load().is_some());
         assert!(!acme.account_file().exists(), "an account was made");
         keeping.abort();
+    }
+
+    #[test]
+    fn challenge_certificate_carries_the_digest() {
+        let made = challenge_certificate("a.test", &[7; 32]).unwrap();
+        let leaf: &[u8] = made.cert.first().unwrap();
+        assert!(leaf.windows(32).any(|window| window == [7; 32]));
     }
 
     #[test]
