@@ -1,8 +1,9 @@
 //! Parses the command line and runs the command.
 
+mod backup;
 mod built_in_command;
 mod command_database;
-mod db;
+pub(crate) mod db;
 mod functions;
 mod generate;
 mod init;
@@ -10,10 +11,12 @@ mod keys;
 mod mail;
 mod migration;
 mod policies;
+mod restore;
 mod secrets;
 mod service;
 mod storage;
 mod terminal;
+mod upgrade;
 mod user;
 
 use std::io::{self, Write};
@@ -22,6 +25,7 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::backup::check_complete;
 use crate::banner::Console;
 use crate::built_in::built_in;
 use crate::config::{CommandLine, Config, LogFormat, Only};
@@ -135,6 +139,15 @@ enum Command {
     Service {
         #[command(subcommand)]
         command: service::ServiceCommand,
+    },
+    /// Makes a backup of database, objects, secrets and project files while the server runs; lists, verifies and deletes backups.
+    Backup(backup::BackupArguments),
+    /// Makes a new project folder from a backup, as it was then or at any later moment of the archived log.
+    Restore(restore::Restore),
+    /// Shows what the first start of this release would change.
+    Upgrade {
+        #[command(subcommand)]
+        command: upgrade::UpgradeCommand,
     },
     /// Checks for common problems and prints how to fix them.
     Doctor,
@@ -367,6 +380,20 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             let config = load(&command_line)?;
             service::run(&config, &command)
         }
+        Command::Backup(arguments) => {
+            let config = load(&command_line)?;
+            Box::pin(backup::run(&config, &arguments)).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Restore(arguments) => {
+            let config = load(&command_line)?;
+            Box::pin(restore::run(&config, &arguments)).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Upgrade { command } => {
+            let config = load(&command_line)?;
+            Box::pin(upgrade::run(&config, &command)).await
+        }
         Command::Doctor => {
             let config = load(&command_line)?;
             let healthy = doctor::run(&config, &mut io::stdout()).await?;
@@ -412,6 +439,7 @@ async fn migrate(config: &Config, options: &Options) -> anyhow::Result<()> {
 fn load(command_line: &CommandLine) -> anyhow::Result<Config> {
     let config = Config::load(command_line)?;
     logging::install(&config.server)?;
+    check_complete(&config)?;
     Ok(config)
 }
 

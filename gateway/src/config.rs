@@ -116,6 +116,8 @@ pub struct Config {
     pub functions: basalt_functions::FunctionsConfig,
     /// `[extensions]`.
     pub extensions: basalt_extensions::ExtensionsConfig,
+    /// The `[backup]` settings.
+    pub backup: basalt_backup::BackupConfig,
     /// `[mail]`.
     pub mail: Mail,
     /// The functions compiled into this program, with their own settings.

@@ -13,6 +13,7 @@ use basalt_project::{MigrateOptions, Project, SupabaseOptions};
 use secrecy::{ExposeSecret, SecretString};
 use tokio_postgres::Client;
 
+use crate::backup;
 use crate::built_in::built_in;
 use crate::config::Config;
 use crate::demo_accounts;
@@ -86,6 +87,11 @@ pub enum SetupError {
         /// The statement that failed, and PostgreSQL's error.
         problem: String,
     },
+    /// The automatic backup before an upgrade failed.
+    #[error(
+        "the database was not changed, because the backup before the upgrade failed: {0}. Fix this, or start the previous release"
+    )]
+    Backup(#[from] basalt_backup::BackupError),
     /// A system migration failed.
     #[error(transparent)]
     System(#[from] system_migrations::MigrationError),
@@ -102,8 +108,9 @@ pub const STORAGE_ADMIN: &str = "supabase_storage_admin";
 /// Roles whose passwords derive from the master key.
 const LOGINS: [&str; 3] = ["authenticator", AUTH_ADMIN, "postgres"];
 
-pub(crate) fn service_migrations() -> [&'static [SystemMigration]; 5] {
+pub(crate) fn service_migrations() -> [&'static [SystemMigration]; 6] {
     [
+        basalt_backup::MIGRATIONS,
         basalt_auth::MIGRATIONS,
         basalt_storage::MIGRATIONS,
         basalt_realtime::MIGRATIONS,
@@ -305,6 +312,10 @@ pub fn embedded_config(config: &Config, secrets: &Secrets) -> EmbeddedConfig {
     {
         embedded.remote = Some(Remote { address, certificate: certificate.clone(), key: key.clone() });
     }
+    if config.backup.archives() {
+        let limit = format!("{}MB", config.backup.max_kept_log >> 20);
+        embedded.settings.push(("max_slot_wal_keep_size".to_owned(), limit));
+    }
     embedded
 }
 
@@ -402,6 +413,12 @@ async fn apply_system_migrations(
     progress: &mut (impl FnMut(&str) + Send),
 ) -> Result<Client, SetupError> {
     let mut client = connect(&databases.admin).await?;
+    if databases.embedded.as_ref().is_some_and(|embedded| !embedded.is_new()) {
+        let missing = system_migrations::missing_migrations(&client, &service_migrations()).await?;
+        if !missing.is_empty() {
+            Box::pin(backup::before_upgrade(config, secrets, &databases.admin, progress)).await?;
+        }
+    }
     let settings = if config.is_guest() {
         MigrationSettings { passwords: Vec::new(), layout: Layout::Untouched }
     } else {

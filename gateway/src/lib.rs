@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod backup;
 pub mod banner;
 mod built_in;
 pub mod cli;

@@ -393,6 +393,18 @@ impl Secrets {
     }
 }
 
+/// The path of `secrets.json` in a state folder.
+#[must_use]
+pub fn file_path(state_dir: &std::path::Path) -> PathBuf {
+    file::path(state_dir)
+}
+
+/// The master key in a state folder, if it can be read.
+#[must_use]
+pub fn stored_master_key(state_dir: &std::path::Path) -> Option<SecretString> {
+    file::master_key(state_dir).ok().flatten()
+}
+
 fn current_data_dir(config: &Config) -> PathBuf {
     Embedded::current_data_dir(&config.server.state_dir, &config.database.data_dir)
 }

@@ -77,6 +77,9 @@ pub enum ServeError {
     /// The certificate of the public port cannot be used.
     #[error("cannot use TLS: {0}. Check server.tls_certificate and server.tls_key")]
     Tls(#[from] TlsError),
+    /// Backups are configured and cannot be made.
+    #[error("cannot make backups: {0}")]
+    Backup(#[source] basalt_backup::BackupError),
     /// The mail settings are invalid.
     #[error("cannot send mail: {0}")]
     Mail(String),

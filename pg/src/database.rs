@@ -58,6 +58,12 @@ fn notice_dead_peers(config: &mut Config) {
     }
 }
 
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
 impl Database {
     /// Parses a `postgresql://…` URL or a key=value string. Connecting may take ten seconds, divided among the hosts,
     /// unless the URL sets a limit.

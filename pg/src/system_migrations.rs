@@ -123,6 +123,25 @@ pub async fn check_release(client: &Client, sets: &[&[SystemMigration]]) -> Resu
     check_known(&State::read(client).await?, &known)
 }
 
+/// The migrations that [`apply`] would run on a database that a release has used, as `service/name`. Read-only; empty for a new database.
+///
+/// # Errors
+/// [`MigrationError::Newer`], an applied migration was changed, or the database is unreachable.
+pub async fn missing_migrations(
+    client: &Client,
+    sets: &[&[SystemMigration]],
+) -> Result<Vec<String>, MigrationError> {
+    let known: Vec<SystemMigration> =
+        MIGRATIONS.iter().chain(sets.iter().copied().flatten()).copied().collect();
+    let state = State::read(client).await?;
+    check_known(&state, &known)?;
+    if !state.has_table() {
+        return Ok(Vec::new());
+    }
+    let missing = pending(&state, &known)?;
+    Ok(missing.iter().map(|migration| format!("{}/{}", migration.service, migration.name)).collect())
+}
+
 fn check_known(state: &State, known: &[SystemMigration]) -> Result<(), MigrationError> {
     let unknown = state.unknown(known);
     if unknown.is_empty() { Ok(()) } else { Err(MigrationError::Newer(unknown)) }

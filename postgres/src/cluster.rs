@@ -50,6 +50,53 @@ impl Cluster<'_> {
         Ok(!exists)
     }
 
+    /// Creates the cluster from files that `fill` writes.
+    pub(super) async fn install<E>(
+        &self,
+        fill: impl AsyncFnOnce(&Path) -> Result<(), E>,
+    ) -> Result<Result<(), E>, EmbeddedError> {
+        self.sweep().await?;
+        if fs::symlink_metadata(self.data_dir).is_ok() {
+            return Err(EmbeddedError::Exists { data_dir: self.data_dir.to_path_buf() });
+        }
+        let fresh = self.fresh_dir();
+        let failed = |source| EmbeddedError::io("create", &fresh, source);
+        fs::create_dir(&fresh).map_err(failed)?;
+        fs::set_permissions(&fresh, Permissions::from_mode(0o700)).map_err(failed)?;
+        if let Err(error) = fill(&fresh).await {
+            fs::remove_dir_all(&fresh).map_err(|source| EmbeddedError::io("remove", &fresh, source))?;
+            return Ok(Err(error));
+        }
+        // The copied folder may have had other permissions.
+        fs::set_permissions(&fresh, Permissions::from_mode(0o700)).map_err(failed)?;
+        self.give_tree(&fresh)?;
+        let folder = fs::File::open(&fresh).map_err(failed)?;
+        tokio::task::spawn_blocking(move || rustix::fs::syncfs(&folder))
+            .await
+            .map_err(|error| failed(std::io::Error::other(error)))?
+            .map_err(|error| failed(error.into()))?;
+        check(&fresh, self.binaries)?;
+        fs::rename(&fresh, self.data_dir)
+            .map_err(|source| EmbeddedError::io("create", self.data_dir, source))?;
+        sync_folder(self.data_dir.parent().unwrap_or(Path::new("/")))?;
+        Ok(Ok(()))
+    }
+
+    /// Makes the account the owner of a folder and everything in it.
+    fn give_tree(&self, path: &Path) -> Result<(), EmbeddedError> {
+        self.account.give(path)?;
+        let failed = |source| EmbeddedError::io("read", path, source);
+        for entry in fs::read_dir(path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if entry.file_type().map_err(failed)?.is_dir() {
+                self.give_tree(&entry.path())?;
+            } else {
+                self.account.give(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes the remains of an interrupted initialisation, after killing its processes, which could still be writing.
     async fn sweep(&self) -> Result<(), EmbeddedError> {
         let fresh = self.fresh_dir();

@@ -113,6 +113,16 @@ pub enum EmbeddedError {
         data_dir: PathBuf,
     },
 
+    /// A cluster cannot be created where something exists.
+    #[error(
+        "{data_dir} exists already; nothing is restored over existing data: choose another folder, or move it away",
+        data_dir = data_dir.display()
+    )]
+    Exists {
+        /// The data folder.
+        data_dir: PathBuf,
+    },
+
     /// The TCP port is in use.
     #[error(
         "port {port} for PostgreSQL is in use by another program; stop that program, or choose another database.port \

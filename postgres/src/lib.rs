@@ -18,6 +18,7 @@ mod supervisor;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustix::process::{Signal, kill_process};
@@ -44,6 +45,8 @@ pub const SUPERUSER: &str = "supabase_admin";
 
 /// Location of data and programs if PostgreSQL's user cannot reach the configured one.
 const FALLBACK_DIR: &str = "/var/lib/basalt";
+/// Crash recovery replays at most the log since the last checkpoint, which takes far less than this.
+const START_LIMIT: Duration = Duration::from_secs(600);
 /// Debian's layout: one folder per major version.
 const SYSTEM_DIR: &str = "/usr/lib/postgresql";
 
@@ -72,6 +75,8 @@ pub struct EmbeddedConfig {
     pub vault_key: Option<SecretString>,
     /// Access from other machines.
     pub remote: Option<Remote>,
+    /// How long a start may take: after a crash, or with a restored cluster, PostgreSQL replays its log first.
+    pub start_limit: Duration,
 }
 
 impl EmbeddedConfig {
@@ -91,6 +96,7 @@ impl EmbeddedConfig {
             fallback_dir: PathBuf::from(FALLBACK_DIR),
             vault_key: None,
             remote: None,
+            start_limit: START_LIMIT,
         }
     }
 }
@@ -155,6 +161,21 @@ impl Embedded {
         leftover::end_all(&launch.dirs.data_dir, progress).await?;
         progress("resetting the superuser's password");
         launch.cluster().set_password(&launch.password).await
+    }
+
+    /// Creates the cluster from a copy of another one: `fill` writes its files into the empty folder that it gets. The folder gets its name
+    /// once it is complete and durable; until then, the data folder does not exist.
+    ///
+    /// # Errors
+    /// As for a start; also if the data folder exists. The inner result is that of `fill`.
+    pub async fn install<E>(
+        config: EmbeddedConfig,
+        mut progress: impl FnMut(&str) + Send,
+        fill: impl AsyncFnOnce(&Path) -> Result<(), E>,
+    ) -> Result<Result<(), E>, EmbeddedError> {
+        let progress: &mut (dyn FnMut(&str) + Send) = &mut progress;
+        let Prepared { launch, owner: _owner, .. } = locate(config, progress).await?;
+        launch.cluster().install(fill).await
     }
 
     /// The current location of the data: `data_dir`, or its replacement.
@@ -348,6 +369,25 @@ async fn prepare(
     config: EmbeddedConfig,
     progress: &mut (dyn FnMut(&str) + Send),
 ) -> Result<Prepared, EmbeddedError> {
+    let paths = config.clone();
+    let mut prepared = locate(config, progress).await?;
+    match prepared.launch.cluster().ensure(&prepared.launch.password, progress).await {
+        Ok(is_new) => {
+            prepared.is_new = is_new;
+            Ok(prepared)
+        }
+        Err(error) => {
+            let path = std::env::var_os("PATH");
+            Err(with_matching_version(error, &search_for(&paths, path.as_deref())).await)
+        }
+    }
+}
+
+/// Finds programs and folders, and locks the data folder.
+async fn locate(
+    config: EmbeddedConfig,
+    progress: &mut (dyn FnMut(&str) + Send),
+) -> Result<Prepared, EmbeddedError> {
     let mut notices = Vec::new();
     let config = absolute(config)?;
     let path = std::env::var_os("PATH");
@@ -391,11 +431,9 @@ async fn prepare(
         password: config.password.clone(),
         durable: config.durable,
         extra,
+        start_limit: config.start_limit,
     };
-    match launch.cluster().ensure(&launch.password, progress).await {
-        Ok(is_new) => Ok(Prepared { launch, owner, notices, is_new }),
-        Err(error) => Err(with_matching_version(error, &search).await),
-    }
+    Ok(Prepared { launch, owner, notices, is_new: false })
 }
 
 /// Starts on the configured port, or on the first free one. Retries with the next port, because another program may bind

@@ -23,8 +23,6 @@ use crate::error::EmbeddedError;
 use crate::log::{Tail, forward};
 use crate::{SUPERUSER, leftover, settings};
 
-/// Crash recovery replays at most the log since the last checkpoint, which takes far less than this.
-const READY_LIMIT: Duration = Duration::from_secs(600);
 /// Interval between two reads of `postmaster.pid`.
 const READY_POLL: Duration = Duration::from_millis(3);
 /// Interval of progress messages during a slow start.
@@ -45,6 +43,7 @@ pub(super) struct Launch {
     pub(super) password: SecretString,
     pub(super) durable: bool,
     pub(super) extra: Vec<(String, String)>,
+    pub(super) start_limit: Duration,
 }
 
 /// The running postmasters of this process. The mutex is held only for a copy.
@@ -202,8 +201,8 @@ impl Launch {
                     Err(_) => tracing::debug!("PostgreSQL is ready but did not respond"),
                 }
             }
-            if started.elapsed() > READY_LIMIT {
-                let reason = format!("not ready after {} s", READY_LIMIT.as_secs());
+            if started.elapsed() > self.start_limit {
+                let reason = format!("not ready after {} s", self.start_limit.as_secs());
                 return Err(EmbeddedError::Start { reason });
             }
             if reported.elapsed() > PROGRESS_INTERVAL {

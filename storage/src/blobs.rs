@@ -19,13 +19,14 @@ mod writer;
 
 use std::ops::Range;
 use std::path::Path as FolderPath;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use basalt_core::fair_share::WAITING_PER_IDENTITY;
 use basalt_core::identity::Identity;
 use basalt_core::memory::{BudgetRules, ByteBudget};
 use futures_util::TryStreamExt as _;
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use object_store::path::Path;
 use object_store::{CopyOptions, ObjectStore, ObjectStoreExt as _};
@@ -33,7 +34,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Backend as BackendKind, StorageConfig};
+use crate::config::{Backend as BackendKind, S3Config, StorageConfig};
 pub use error::BlobError;
 use folder::Folder;
 pub use id::BlobId;
@@ -41,6 +42,23 @@ pub use reader::BlobStream;
 use s3::Bucket;
 use sweeper::IncompleteUpload;
 pub use writer::{BlobWriter, Written};
+
+/// Follows which blobs exist, so that another copy of them can be kept.
+pub trait BlobWatcher: std::fmt::Debug + Send + Sync {
+    /// A blob was written.
+    fn created(&self, blob: BlobId);
+
+    /// A blob is about to be deleted; the deletion waits for this, and fails if it fails.
+    fn before_delete(&self, blob: BlobId) -> BoxFuture<'_, Result<(), BlobError>>;
+}
+
+/// Opens a bucket without a blob store, for other files. Sends nothing.
+///
+/// # Errors
+/// The settings are invalid.
+pub fn open_bucket(config: &S3Config) -> Result<Arc<dyn ObjectStore>, BlobError> {
+    Ok(Bucket::open(config, 0)?.objects())
+}
 
 /// A store of blobs. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -58,6 +76,7 @@ struct Shared {
     checked: Mutex<Option<(Instant, bool)>>,
     /// Tracks clean-up tasks of dropped writers.
     tracker: TaskTracker,
+    watcher: OnceLock<Arc<dyn BlobWatcher>>,
 }
 
 /// A stored blob.
@@ -95,7 +114,20 @@ impl BlobStore {
         };
         let buffers = buffer_budget(config.upload_memory);
         let checked = Mutex::default();
-        Ok(Self { shared: Arc::new(Shared { backend, objects, buffers, checked, tracker }) })
+        let watcher = OnceLock::new();
+        Ok(Self { shared: Arc::new(Shared { backend, objects, buffers, checked, tracker, watcher }) })
+    }
+
+    /// Sets the watcher of this store and its clones; the first one stays.
+    pub fn watch(&self, watcher: Arc<dyn BlobWatcher>) {
+        let _first_stays = self.shared.watcher.set(watcher);
+    }
+
+    /// Reports a blob that was written.
+    fn report_created(&self, id: BlobId) {
+        if let Some(watcher) = self.shared.watcher.get() {
+            watcher.created(id);
+        }
     }
 
     /// Starts writing a blob. Nothing is stored before the first large chunk, and nothing can be read before
@@ -132,7 +164,29 @@ impl BlobStore {
         objects
             .copy_opts(&from.path(), &to.path(), CopyOptions::new())
             .await
-            .map_err(|error| BlobError::for_blob(from, &error))
+            .map_err(|error| BlobError::for_blob(from, &error))?;
+        self.report_created(to);
+        Ok(())
+    }
+
+    /// Reads a complete blob.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub async fn read_all(&self, id: BlobId) -> Result<BlobStream, BlobError> {
+        match &self.shared.backend {
+            Backend::Folder(folder) => reader::read_complete_file(folder.path(id), id).await,
+            Backend::Bucket(_) => reader::read_complete_object(&self.shared.objects, id).await,
+        }
+    }
+
+    /// The blobs whose names start with the byte `first`, with their sizes.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn stored(&self, first: u8) -> Result<Vec<(BlobId, u64)>, BlobError> {
+        let listed = self.list(first).await?;
+        Ok(listed.into_iter().map(|listed| (listed.blob, listed.size)).collect())
     }
 
     /// Creates blob `to` by concatenating `parts`. Durable on return.
@@ -142,10 +196,7 @@ impl BlobStore {
     pub async fn concat(&self, parts: &[BlobId], to: BlobId) -> Result<(), BlobError> {
         let mut writer = self.writer(Identity::SERVER, to).without_md5();
         for part in parts {
-            let mut bytes = match &self.shared.backend {
-                Backend::Folder(folder) => reader::read_complete_file(folder.path(*part), *part).await?,
-                Backend::Bucket(_) => reader::read_complete_object(&self.shared.objects, *part).await?,
-            };
+            let mut bytes = self.read_all(*part).await?;
             while let Some(chunk) = bytes.try_next().await? {
                 writer.write(chunk).await?;
             }
@@ -168,6 +219,13 @@ impl BlobStore {
     /// # Errors
     /// The store failed.
     pub async fn delete(&self, id: BlobId) -> Result<(), BlobError> {
+        if let Some(watcher) = self.shared.watcher.get() {
+            watcher.before_delete(id).await?;
+        }
+        self.remove(id).await
+    }
+
+    async fn remove(&self, id: BlobId) -> Result<(), BlobError> {
         match &self.shared.backend {
             Backend::Folder(folder) => folder.delete(id).await,
             Backend::Bucket(_) => match self.shared.objects.delete(&id.path()).await {
@@ -189,7 +247,7 @@ impl BlobStore {
         for partial in partial_uploads {
             self.remove_partial(&partial).await?;
         }
-        self.delete(id).await
+        self.remove(id).await
     }
 
     /// Partial uploads; not necessarily all if there are very many.

@@ -203,7 +203,7 @@ async fn run_pg_dump(config: &Config, database: &CommandDatabase, dump: &Dump) -
     if status.success() { Ok(()) } else { anyhow::bail!("pg_dump failed ({status})") }
 }
 
-fn without_password(url: &str) -> String {
+pub(crate) fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let Some((login, place)) = rest.rsplit_once('@') else { return url.to_owned() };
     let user = login.split(':').next().unwrap_or(login);

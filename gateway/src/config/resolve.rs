@@ -134,6 +134,7 @@ pub(super) fn read(r: &mut Reader, only: Option<Only>, is_postgrest: bool) -> Co
         realtime: RealtimeConfig::read(r),
         functions: FunctionsConfig::read(r),
         extensions: ExtensionsConfig::read(r),
+        backup: basalt_backup::BackupConfig::read(r),
         built_in: built_in().map(|built_in| built_in.configure(r)),
         project,
         server,
@@ -277,7 +278,8 @@ fn check(r: &mut Reader, config: &Config) {
     for (key, sentence) in config.auth.faults() {
         r.fault(key, &sentence);
     }
-    for (key, sentence) in config.storage.faults().into_iter().chain(config.realtime.faults()) {
+    let faults = [config.storage.faults(), config.realtime.faults(), config.backup.faults()];
+    for (key, sentence) in faults.into_iter().flatten() {
         r.fault(key, sentence);
     }
     let secrets = config.functions.secrets.iter();

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use basalt_backup::{BackupConfig, BackupS3Config};
 use basalt_core::settings;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
 use basalt_core::settings::kinds::{Seconds, Time, Whole};
@@ -33,6 +34,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("realtime", "`/realtime/v1`. Its limits are named as in a tenant of Supabase's Realtime."),
     ("functions", "`/functions/v1`."),
     ("extensions", "The workers of the extensions `pg_cron` and `pg_net`."),
+    ("backup", "Backups: where they go, when they are made, how long they are kept (docs/backup.md)."),
     ("mail", "How mail is sent. Without a mail server, a development server keeps mail in its mailbox."),
 ];
 
@@ -63,6 +65,8 @@ pub fn settings() -> impl Iterator<Item = &'static Setting> {
         .chain(&FunctionsConfig::SETTINGS)
         .chain(&ExtensionsConfig::SETTINGS)
         .chain(&Mail::SETTINGS)
+        .chain(&BackupConfig::SETTINGS)
+        .chain(&BackupS3Config::SETTINGS)
         .chain(built_in().map_or(&[][..], |built_in| built_in.settings()))
         .chain(&Project::SETTINGS)
 }

@@ -4,11 +4,14 @@
 
 use std::time::Duration;
 
+use basalt_backup::runs::{self, Kind, LastRuns};
+use basalt_backup::{BackupError, archive};
 use basalt_core::clock::Clock;
 use basalt_core::convert::saturating;
 use basalt_pg::database::Database;
 use basalt_pg::system_migrations::check_release;
 use basalt_project::Project;
+use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::{Report, servers};
@@ -46,6 +49,9 @@ pub(super) async fn examine(
                 release(&client, report).await;
                 if !config.is_guest() {
                     project(&client, config, report).await;
+                }
+                if config.only.is_none() {
+                    backups(&client, config, clock, report).await;
                 }
                 servers::examine(&client, config, report).await?;
                 if config.only.is_none_or(|only| only == Only::Realtime) {
@@ -395,6 +401,58 @@ async fn release(client: &Client, report: &mut Report) {
     match check_release(client, &database_setup::service_migrations()).await {
         Ok(()) => report.ok(SUBJECT, "no newer release has used this database"),
         Err(error) => report.fail(SUBJECT, error.to_string()),
+    }
+}
+
+/// Age and result of the last backup and verification, and the log that waits for the archive.
+async fn backups(client: &Client, config: &Config, clock: &Clock, report: &mut Report) {
+    const SUBJECT: &str = "backup";
+    const OLD: SignedDuration = SignedDuration::from_hours(48);
+    let settings = &config.backup;
+    let checked = async {
+        let backup = runs::last(client, Kind::Backup).await?;
+        let verified = runs::last(client, Kind::Verify).await?;
+        Ok::<_, BackupError>((backup, verified, archive::waiting(client).await?))
+    };
+    let (backup, verified, waiting) = match checked.await {
+        Ok(checked) => checked,
+        Err(error) => return report.fail(SUBJECT, error.to_string()),
+    };
+    if settings.target.is_none() && backup.is_none() {
+        if config.mode == Mode::Development {
+            return;
+        }
+        return report.warn(SUBJECT, "no backup was ever made: set backup.target and backup.schedule, or run `basalt backup --to FOLDER`");
+    }
+    let age = |at: Timestamp| clock.now().duration_since(at);
+    match backup.as_ref().map(|last| (last.succeeded_at, &last.error)) {
+        Some((_, Some(error))) => report.fail(SUBJECT, format!("the last backup failed: {error}")),
+        Some((Some(at), None)) if settings.schedule.is_some() && age(at) > OLD => {
+            report.warn(
+                SUBJECT,
+                format!("the last backup is {} hours old; check backup.schedule", age(at).as_hours()),
+            );
+        }
+        Some((Some(at), None)) => {
+            report.ok(SUBJECT, format!("the last backup was made {} UTC", at.strftime("%Y-%m-%d %H:%M")))
+        }
+        Some((None, None)) | None => report.warn(SUBJECT, "no backup was made yet: run `basalt backup`"),
+    }
+    if let Some(LastRuns { error: Some(error), .. }) = verified {
+        report.fail(SUBJECT, format!("the last verification failed: {error}"));
+    }
+    if let Some((bytes, status)) = waiting
+        && (bytes > settings.max_kept_log / 2 || status == "lost")
+    {
+        report.fail(
+            SUBJECT,
+            format!(
+                "{} MiB of the log wait to be archived, of at most {} MiB (backup.max_kept_log): make the target reachable, or point-in-time \
+                 recovery gets a gap",
+                bytes >> 20,
+                settings.max_kept_log >> 20
+            ),
+        );
     }
 }
 

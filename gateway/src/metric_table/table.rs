@@ -13,6 +13,7 @@ const CLIENT_POOL: Labels = &[("pool", "rest, auth, realtime")];
 const REQUEST_POOL: Labels = &[("pool", "rest, realtime")];
 const BUCKET: Labels =
     &[("bucket", "token, verify, signup, anonymous, recover, resend, magiclink, otp, user")];
+const BACKUP: Labels = &[("kind", "backup, verify")];
 const KIND: Labels = &[("kind", "confirmation, invite, magic_link, recovery, …")];
 
 const LEFT_BY: Labels = &[("kind", "row, intent")];
@@ -155,6 +156,17 @@ pub(super) static METRICS: &[Metric] = &[
     Metric::new("basalt_realtime_change_bytes_limit", Gauge, NONE, "bytes", Always, "`realtime.change_memory`.", ""),
     Metric::new("basalt_realtime_slot_lag_bytes", Gauge, NONE, "bytes", Happened, "Write-ahead log retained by the replication slot, checked every 30 seconds.", "A long transaction, or a server that cannot keep up. Beyond `max_slot_wal_keep_size` PostgreSQL invalidates the slot, and clients rejoin."),
     Metric::new("basalt_realtime_resyncs_total", Counter, &[("reason", "stream, queue, database, policy, order, definition")], "times", Happened, "Times that channels were closed and had to rejoin because changes were missed.", "stream: the connection or the slot was lost; queue: raise `realtime.change_memory`, or make policies faster; database: it did not respond; policy: policies or filters of individual users are too slow; order: a channel held too many changes behind an undecided one; definition: a filtered column changed its type."),
+
+    Metric::new("basalt_backup_last_success_seconds", Gauge, BACKUP, "seconds", Happened, "End of the latest successful backup or verification, as a Unix timestamp.", "Older than the schedule allows: `basalt backup list`, and the log for the reason."),
+    Metric::new("basalt_backup_last_run_failed", Gauge, BACKUP, "boolean", Happened, "1 if the latest backup or verification failed.", "1: the log has the reason."),
+    Metric::new("basalt_backup_archived_at_seconds", Gauge, NONE, "seconds", Happened, "Up to when the log is archived, as a Unix timestamp.", "More than a minute ago: the target is unreachable; the log has the reason."),
+    Metric::new("basalt_backup_log_waiting_bytes", Gauge, NONE, "bytes", Happened, "Log that PostgreSQL keeps until it is archived.", "Near `backup.max_kept_log`: PostgreSQL discards it, and point-in-time recovery gets a gap."),
+    Metric::new("basalt_backup_archive_failures_total", Counter, NONE, "failures", Happened, "Failed attempts to archive the log.", "Grows: the target or PostgreSQL is unreachable."),
+    Metric::new("basalt_backup_runs_total", Counter, BACKUP, "runs", Happened, "Scheduled backups and verifications that succeeded.", ""),
+    Metric::new("basalt_backup_runs_failed_total", Counter, BACKUP, "runs", Happened, "Scheduled backups and verifications that failed.", "The log has the reason."),
+    Metric::new("basalt_backup_runs_given_up_total", Counter, BACKUP, "runs", Happened, "Scheduled backups and verifications that failed repeatedly and run again at their next time.", "As above."),
+    Metric::new("basalt_backup_jobs", Gauge, NONE, "jobs", Happened, "Scheduled kinds of runs: backups, verifications.", ""),
+    Metric::new("basalt_backup_jobs_unplanned", Gauge, NONE, "jobs", Happened, "Scheduled kinds of runs without a next time.", "Above 0 for long: a schedule names a date that does not exist."),
 
     Metric::new("basalt_cron_runs_total", Counter, JOB, "runs", Happened, "Runs of cron jobs that ended, successful or not (`cron.job_run_details` tells).", ""),
     Metric::new("basalt_cron_runs_failed_total", Counter, JOB, "runs", Happened, "Runs of cron jobs that could not be made or recorded.", "The log has the reason: usually the database was unreachable."),

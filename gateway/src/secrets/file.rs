@@ -71,6 +71,14 @@ pub(super) fn has_master_key(state_dir: &Path) -> Result<bool, SecretsError> {
     Ok(read(&path(state_dir))?.is_some_and(|stored| stored.master_key.is_some()))
 }
 
+/// The stored master key.
+///
+/// # Errors
+/// The file is unreadable or damaged.
+pub(super) fn master_key(state_dir: &Path) -> Result<Option<SecretString>, SecretsError> {
+    Ok(read(&path(state_dir))?.and_then(|stored| stored.master_key).map(Into::into))
+}
+
 /// Loads the secrets and generates entries in `missing` that the file lacks. Writes the file only if it changes.
 pub(super) fn load(state_dir: &Path, missing: &Missing, clock: &Clock) -> Result<Stored, SecretsError> {
     let path = path(state_dir);

@@ -27,6 +27,7 @@ use secrecy::ExposeSecret;
 use url::Url;
 
 use super::{Background, ServeError};
+use crate::backup::scheduler;
 use crate::banner::Console;
 use crate::built_in::signing_secrets;
 use crate::config::{Config, ListenHost, Only};
@@ -330,6 +331,19 @@ async fn start_storage(context: &Context<'_>) -> Result<Started, ServeError> {
     let Context { config, secrets, keys, background, pools, events, .. } = context;
     let blobs = BlobStore::open(&config.storage, background.tracker.clone()).await;
     let blobs = blobs.map_err(ServeError::Storage)?;
+    if config.only.is_none() {
+        let dependencies = scheduler::Dependencies {
+            config,
+            secrets,
+            admin: &context.databases.admin,
+            pool: pools.system.clone(),
+            store: &blobs,
+            events: events.subscribe(),
+            tracker: &background.tracker,
+            shutdown: &background.shutdown,
+        };
+        scheduler::start(dependencies).await.map_err(ServeError::Backup)?;
+    }
     let service = basalt_storage::service(
         StorageConfig { s3_protocol: secrets.s3_protocol(config), ..config.storage.clone() },
         basalt_storage::Dependencies {

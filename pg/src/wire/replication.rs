@@ -12,7 +12,8 @@ use std::task::{Context, Poll, ready};
 
 use basalt_core::clock::Clock;
 use bytes::{Buf, Bytes, BytesMut};
-use postgres_protocol::message::backend::Header;
+use fallible_iterator::FallibleIterator as _;
+use postgres_protocol::message::backend::{Header, Message};
 
 use super::connect::Purpose;
 use super::row::Row;
@@ -24,6 +25,9 @@ use crate::pg_error::{DriverError, PgError};
 
 /// Microseconds from 1970 to 2000, the epoch of PostgreSQL's clock.
 const POSTGRES_EPOCH_MICROS: i64 = 946_684_800_000_000;
+
+/// Bytes before the payload of a message.
+const TAG_AND_LENGTH: usize = 5;
 
 /// A position in the write-ahead log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,6 +79,14 @@ impl Replication {
         self.connection.simple_query(command).await
     }
 
+    /// Runs a command that copies out, such as `BASE_BACKUP`; the text must be the caller's own.
+    #[must_use]
+    pub fn copy_out(mut self, command: &str) -> CopyOut {
+        self.connection.outgoing.query(command);
+        let stream = ReplicationStream { connection: self.connection, acknowledged: Lsn::default() };
+        CopyOut { stream, failure: None }
+    }
+
     /// Runs `START_REPLICATION`; from then on the connection is a stream.
     ///
     /// # Errors
@@ -95,11 +107,77 @@ impl Replication {
     }
 }
 
+/// What a command such as `BASE_BACKUP` sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyOutMessage {
+    /// A row of a result before or after the copy: its columns as text.
+    Row(Vec<Option<String>>),
+    /// A part of the copy.
+    Data(Bytes),
+}
+
+/// The results of a command that copies out. Dropping it closes the connection, which ends the command.
+pub struct CopyOut {
+    stream: ReplicationStream,
+    failure: Option<DriverError>,
+}
+
+impl fmt::Debug for CopyOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CopyOut")
+    }
+}
+
+impl CopyOut {
+    /// Returns the next message; `None` when the command has succeeded.
+    ///
+    /// # Errors
+    /// The command failed, or the connection broke.
+    pub async fn next(&mut self) -> Result<Option<CopyOutMessage>, DriverError> {
+        loop {
+            let (tag, mut frame) = poll_fn(|cx| self.stream.poll_message(cx)).await?;
+            match tag {
+                b'd' => {
+                    frame.advance(TAG_AND_LENGTH);
+                    return Ok(Some(CopyOutMessage::Data(frame.freeze())));
+                }
+                b'D' => {
+                    let row = read_row(&mut frame).ok_or_else(|| protocol_error("malformed row"))?;
+                    return Ok(Some(CopyOutMessage::Row(row)));
+                }
+                b'E' => self.failure = Some(DriverError::Postgres(parse_error(&mut frame)?)),
+                // The command may still fail after its last row.
+                b'Z' => return self.failure.take().map_or(Ok(None), Err),
+                // Descriptions, notices and the ends of results.
+                b'T' | b'C' | b'c' | b'H' | b'N' | b'S' | b'A' => {}
+                _ => return Err(protocol_error("unexpected message in a copy")),
+            }
+        }
+    }
+}
+
+/// The columns of a `DataRow`; `None` if it is malformed or not UTF-8.
+fn read_row(frame: &mut BytesMut) -> Option<Vec<Option<String>>> {
+    let Ok(Some(Message::DataRow(row))) = Message::parse(frame) else { return None };
+    let mut columns = Vec::new();
+    let mut ranges = row.ranges();
+    while let Some(range) = ranges.next().ok()? {
+        let column = match range {
+            Some(range) => Some(std::str::from_utf8(row.buffer().get(range)?).ok()?.to_owned()),
+            None => None,
+        };
+        columns.push(column);
+    }
+    Some(columns)
+}
+
 /// A frame received on the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
-    /// A message of the output plugin.
+    /// A message of the output plugin, or a part of the log itself.
     Data {
+        /// Position of the first byte in the log.
+        start: Lsn,
         /// Message bytes.
         payload: Bytes,
         /// End of the server's log.
@@ -213,17 +291,15 @@ impl ReplicationStream {
 
 /// Parses a `CopyData` message of the server; `None` if it is too short or of an unknown kind.
 fn read_frame(mut message: Bytes) -> Option<Frame> {
-    /// Tag and length.
-    const HEADER: usize = 5;
-    if message.len() <= HEADER {
+    if message.len() <= TAG_AND_LENGTH {
         return None;
     }
-    message.advance(HEADER);
+    message.advance(TAG_AND_LENGTH);
     match message.try_get_u8().ok()? {
         b'w' => {
-            let (_start, wal_end, _clock) =
+            let (start, wal_end, _clock) =
                 (message.try_get_u64().ok()?, message.try_get_u64().ok()?, message.try_get_u64().ok()?);
-            Some(Frame::Data { payload: message, wal_end: Lsn(wal_end) })
+            Some(Frame::Data { start: Lsn(start), payload: message, wal_end: Lsn(wal_end) })
         }
         b'k' => {
             let (wal_end, _clock) = (message.try_get_u64().ok()?, message.try_get_u64().ok()?);
@@ -255,7 +331,7 @@ mod tests {
         let mut data = b"d\0\0\0\0w".to_vec();
         data.extend([1_u64, 2, 3].iter().flat_map(|number| number.to_be_bytes()));
         data.extend(b"payload");
-        let frame = Frame::Data { payload: Bytes::from_static(b"payload"), wal_end: Lsn(2) };
+        let frame = Frame::Data { start: Lsn(1), payload: Bytes::from_static(b"payload"), wal_end: Lsn(2) };
         assert_eq!(read_frame(data.clone().into()), Some(frame));
         for length in 0..30 {
             assert_eq!(read_frame(data[..length].to_vec().into()), None, "{length}");

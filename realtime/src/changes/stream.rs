@@ -239,7 +239,7 @@ async fn read_to_end(
     let mut in_transaction = false;
     loop {
         match stream.next().await? {
-            Frame::Data { payload, wal_end: _ } => {
+            Frame::Data { payload, .. } => {
                 // Routed before decoding: most changes may belong to tables without subscribers.
                 if let Some(relation) = decoder::changed_relation(&payload) {
                     received.increment(1);

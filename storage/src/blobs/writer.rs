@@ -197,6 +197,7 @@ impl BlobWriter {
         }
         let hash = std::mem::replace(&mut self.hash, Hash::Unwanted);
         let hash = hash.wait().await?.unwrap_or_default();
+        self.store.report_created(self.id);
         Ok(Written { size: self.size, md5: hash.finalize().into() })
     }
 

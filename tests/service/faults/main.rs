@@ -10,6 +10,7 @@
 )]
 
 mod backends;
+mod backups;
 mod clients;
 mod embedded;
 mod endurance;
