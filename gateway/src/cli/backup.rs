@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use basalt_backup::restore::{self, Moment};
-use basalt_backup::{BackupError, BlobArchive, Manifest, list_sets, prune, reach};
+use basalt_backup::{BlobArchive, Manifest, list_sets, prune, reach};
 use basalt_core::clock::Clock;
 use basalt_storage::blobs::BlobStore;
 use clap::{Args, Subcommand};

@@ -145,6 +145,7 @@ fn table_matches_metrics_in_code() {
         "realtime",
         "functions",
         "extensions",
+        "backup",
         "planning",
         "project",
         "gateway",
