@@ -275,9 +275,9 @@ async fn dump(config: &Config, admin: &Database) -> Result<Dump, BackupError> {
     let client = admin.connect().await?;
     let version: String = client.query_one("show server_version_num", &[]).await?.try_get(0)?;
     let major = version.parse::<u32>().unwrap_or_default() / 10_000;
-    let program = database_setup::client_program(config, "pg_dump", major)
-        .await
-        .map_err(|error| BackupError::Failed(format!("a backup of an external PostgreSQL needs pg_dump: {error}")))?;
+    let program = database_setup::client_program(config, "pg_dump", major).await.map_err(|error| {
+        BackupError::Failed(format!("a backup of an external PostgreSQL needs pg_dump: {error}"))
+    })?;
     let url = config.database.url.as_ref().map(|url| url.expose_secret().to_owned()).unwrap_or_default();
     let password =
         admin.config().get_password().map(|bytes| String::from_utf8_lossy(bytes).into_owned().into());
