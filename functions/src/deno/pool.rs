@@ -109,15 +109,19 @@ impl Pool {
     async fn lease(self: &Arc<Self>) -> Result<Lease, WorkerError> {
         let config = &self.runtime.host().config;
         let started = Instant::now();
-        let mut changes = self.changes.subscribe();
         let failed_before = self.state.lock().failed;
+        let mut changes = None;
         loop {
-            changes.mark_unchanged();
             match self.choose(failed_before) {
                 Choice::Worker(lease) => return Ok(lease),
                 Choice::Failed => return Err(WorkerError::Boot),
                 Choice::Wait => {}
             }
+            // Most requests find a worker at once. The others choose again after they subscribed, so that they miss no change.
+            let Some(changes) = &mut changes else {
+                changes = Some(self.changes.subscribe());
+                continue;
+            };
             let is_booting = self.state.lock().workers.is_empty() && self.runtime.has_slots();
             let limit =
                 if is_booting { config.queue_timeout.max(config.boot_timeout) } else { config.queue_timeout };

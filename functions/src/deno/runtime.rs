@@ -27,6 +27,7 @@ pub(crate) struct Runtime {
     slots: Arc<Semaphore>,
     /// More starts than processors at the same time only delay each other.
     boots: Semaphore,
+    workers_per_function: usize,
     journal: Journal,
     tracker: TaskTracker,
     shutdown: CancellationToken,
@@ -39,11 +40,14 @@ impl Runtime {
         tracker: TaskTracker,
         shutdown: CancellationToken,
     ) -> Arc<Self> {
-        let slots = host.config.max_workers.unwrap_or(4 * processors());
+        // Read once: the number of processors costs a dozen system calls, and every request needs it.
+        let processors = available_parallelism().map_or(1, std::num::NonZero::get);
+        let slots = host.config.max_workers.unwrap_or(4 * processors);
         Arc::new(Self {
             pools: ArcSwap::default(),
             slots: Arc::new(Semaphore::new(slots)),
-            boots: Semaphore::new(processors()),
+            boots: Semaphore::new(processors),
+            workers_per_function: host.config.workers_per_function.unwrap_or(processors),
             host,
             journal,
             tracker,
@@ -55,8 +59,8 @@ impl Runtime {
         &self.host
     }
 
-    pub(crate) fn workers_per_function(&self) -> usize {
-        self.host.config.workers_per_function.unwrap_or_else(processors)
+    pub(crate) const fn workers_per_function(&self) -> usize {
+        self.workers_per_function
     }
 
     /// Whether a worker can start without another one's end.
@@ -133,8 +137,4 @@ impl Runtime {
     pub(crate) async fn supervise(&self, worker: &Arc<Worker>, process: Process) {
         worker.supervise(&self.host, process, &self.shutdown).await;
     }
-}
-
-fn processors() -> usize {
-    available_parallelism().map_or(1, std::num::NonZero::get)
 }

@@ -67,8 +67,8 @@ pub(super) struct Invoke {
     #[arg(long, short = 'X', default_value = "POST")]
     method: Method,
     /// The body; `-` reads standard input.
-    #[arg(long, short)]
-    data: Option<String>,
+    #[arg(long, short = 'd')]
+    body: Option<String>,
     /// `Name: value`.
     #[arg(long = "header", short = 'H', value_name = "HEADER")]
     headers: Vec<String>,
@@ -102,7 +102,7 @@ fn create(config: &Config, name: &str) -> anyhow::Result<()> {
     fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     fs::write(&path, TEMPLATE).with_context(|| format!("cannot write {}", path.display()))?;
     writeln!(io::stdout(), "created {}", path.display())?;
-    writeln!(io::stdout(), "call it: basalt functions invoke {name} --data '{{\"name\": \"Ada\"}}'")?;
+    writeln!(io::stdout(), "call it: basalt functions invoke {name} --body '{{\"name\": \"Ada\"}}'")?;
     Ok(())
 }
 
@@ -202,7 +202,7 @@ async fn call(config: &Config, invoke: Invoke) -> anyhow::Result<ExitCode> {
     };
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, HeaderValue::try_from(format!("Bearer {key}"))?);
-    let body = match invoke.data.as_deref() {
+    let body = match invoke.body.as_deref() {
         Some("-") => {
             let mut bytes = Vec::new();
             io::stdin().read_to_end(&mut bytes)?;

@@ -93,6 +93,72 @@ async fn acknowledged_writes_survive_kills() {
     println!("{rounds} rounds, {} writes acknowledged, none lost", acknowledged.len());
 }
 
+/// SIGKILL of the server while it applies a project in Supabase's layout: the next start continues, and each statement has run once.
+///
+/// `BASALT_TEST_KILL_ROUNDS=40` runs the long version.
+#[tokio::test]
+async fn migrations_continue_after_kills_of_the_server() {
+    let rounds: usize = std::env::var("BASALT_TEST_KILL_ROUNDS").map_or(3, |text| text.parse().unwrap());
+    let files = 12 * rounds;
+    let project = tempfile::tempdir().unwrap();
+    let dir = project.path().join("supabase/migrations");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("000_log.sql"), "create table public.log (name text);").unwrap();
+    let mut server = server(project.path()).await;
+    server.kill();
+    for file in 1..=files {
+        // A part that is committed by itself, and a statement that runs outside a transaction.
+        let middle = match file % 3 {
+            0 => "",
+            1 => "commit;",
+            _ => "create index concurrently on public.log (name);",
+        };
+        let sql = format!(
+            "insert into public.log values ('{file}a'); {middle} create table public.t{file} (id int);
+             insert into public.log values ('{file}b');"
+        );
+        std::fs::write(dir.join(format!("{file:04}_x.sql")), sql).unwrap();
+    }
+    let mut kills = 0;
+    for round in 0..rounds {
+        server.begin_start();
+        if !applies_migrations(&server).await {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(u64::try_from(round * 37 % 60).unwrap())).await;
+        server.kill();
+        kills += 1;
+    }
+    assert!(kills * 2 > rounds, "only {kills} of {rounds} starts had something to apply");
+    if server.is_running() {
+        server.stop().await;
+    }
+    server.start_again().await;
+    let read = server.get("/rest/v1/log?select=name").apikey(server.service_key()).send().await;
+    let rows = read.json();
+    let names: Vec<&str> =
+        rows.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 2 * files);
+    let distinct: std::collections::BTreeSet<&str> = names.into_iter().collect();
+    assert_eq!(distinct.len(), 2 * files, "a statement ran twice");
+}
+
+/// Waits until the server applies a migration; `false` if it becomes ready without one.
+async fn applies_migrations(server: &Basalt) -> bool {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        let log = server.log();
+        if log.iter().any(|line| line.message.starts_with("applying supabase/migrations")) {
+            return true;
+        }
+        if log.iter().any(|line| line.message == "ready") {
+            return false;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "the server neither applies migrations nor is ready");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 #[tokio::test]
 async fn request_during_an_outage_gets_retry_after() {
     let project = project();

@@ -72,7 +72,7 @@ async fn commands_create_list_call_and_show_logs() {
     server.until(Duration::from_secs(10), &greet, |response| response.status == 200).await;
     let token = format!("Authorization: Bearer {}", server.anon_key());
     let invoked =
-        run(&server, &["functions", "invoke", "greet", "-H", &token, "--data", r#"{"name": "Ada"}"#]);
+        run(&server, &["functions", "invoke", "greet", "-H", &token, "--body", r#"{"name": "Ada"}"#]);
     assert!(invoked.status.success(), "{invoked:?}");
     assert_eq!(printed(&invoked), r#"{"message":"Hello Ada!"}"#);
     let missing = run(&server, &["functions", "invoke", "nothing"]);

@@ -35,6 +35,12 @@ impl Basalt {
         pid_of(&running.child)
     }
 
+    /// Whether its process was started and neither stopped nor killed.
+    #[must_use]
+    pub const fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
     /// The pid of its embedded PostgreSQL, from its pid file.
     #[must_use]
     pub fn postgres_pid(&self) -> Option<Pid> {
@@ -75,6 +81,15 @@ impl Basalt {
     /// # Panics
     /// If it does not become ready.
     pub async fn start_again(&mut self) {
+        self.begin_start();
+        self.wait_until_ready().await;
+    }
+
+    /// As [`start_again`](Self::start_again), without waiting.
+    ///
+    /// # Panics
+    /// If the program cannot be run.
+    pub fn begin_start(&mut self) {
         assert!(self.running.is_none(), "the server runs already");
         let mut command = process::basalt(&self.project);
         let _configured = process::configure(&mut command, &self.settings)
@@ -98,7 +113,6 @@ impl Basalt {
         fs::write(pid_file, child.id().to_string()).expect("the server's folder can be written");
         let log = Log::read(child.stderr.take().expect("stderr is piped"));
         self.running = Some(Running { child, log });
-        self.wait_until_ready().await;
     }
 
     async fn wait_until_ready(&mut self) {
