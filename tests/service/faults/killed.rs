@@ -136,8 +136,7 @@ async fn migrations_continue_after_kills_of_the_server() {
     server.start_again().await;
     let read = server.get("/rest/v1/log?select=name").apikey(server.service_key()).send().await;
     let rows = read.json();
-    let names: Vec<&str> =
-        rows.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = rows.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert_eq!(names.len(), 2 * files);
     let distinct: std::collections::BTreeSet<&str> = names.into_iter().collect();
     assert_eq!(distinct.len(), 2 * files, "a statement ran twice");
