@@ -3,22 +3,28 @@
 //! validates the result ([`AuthConfig::faults`]). All times are in whole seconds.
 
 pub(crate) mod email_rate;
+pub(crate) mod hooks;
 pub(crate) mod providers;
 pub(crate) mod relying_party;
+pub(crate) mod secret;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use basalt_core::settings;
 use basalt_core::settings::Fallback::{By, ByOr, Is};
-use basalt_core::settings::kinds::{Seconds, Whole};
+use basalt_core::settings::kinds::{Parsed, Seconds, Whole};
 use basalt_core::settings::{Reader, Setting};
+use jiff::Timestamp;
 
+use crate::hook_types::HookKind;
 use crate::passwords::hasher::HasherSettings;
 use crate::redirects;
-use crate::templates::{EmailSettings, TemplateSource};
+use crate::templates::{EmailSettings, TemplateSource, TextTemplate};
 use email_rate::EmailRate;
+use hooks::HookSettings;
 use providers::ProviderSettings;
+use secret::SecretSetting;
 
 settings! {
     /// `[auth]`, and the part of `[jwt]` that auth needs.
@@ -78,6 +84,26 @@ settings! {
         sms_otp_length: u8 as Whole<6, 10> = Is("6");
         /// Minimum time between two messages of one kind to a user; 0 for none.
         sms_max_frequency: u64 as Seconds = Is("60");
+        /// Who sends text messages: `twilio`. Without a provider, a development server without `mail.smtp_url` puts them into the mailbox, and other servers send none unless `auth.hook_send_sms_enabled`.
+        sms_provider: String = Is("");
+        /// Text of messages: a template with `.Code`.
+        sms_template: String = Is("Your code is {{ .Code }}");
+        /// Country codes, or longer prefixes, of numbers that may receive messages, such as `+49`. Empty for all.
+        sms_allowed_prefixes: Vec<String> = Is("");
+        /// Numbers that receive no message, with their fixed codes, for tests.
+        sms_test_otp: Vec<(String, String)> = Is("");
+        /// When the fixed codes end, such as `2030-01-01T00:00:00Z`.
+        sms_test_otp_valid_until: Option<Timestamp> as Option<Parsed> = By("never");
+        /// Account SID of Twilio.
+        sms_twilio_account_sid: String = Is("");
+        /// Auth token of Twilio.
+        sms_twilio_auth_token: Option<SecretSetting> = By("none"), secret;
+        /// Sender: SID of a Twilio messaging service, or a number of yours.
+        sms_twilio_message_service_sid: String = Is("");
+        /// SID of the Twilio template for messages over WhatsApp, whose variable 1 is the code.
+        sms_twilio_content_sid: String = Is("");
+        /// URL of Twilio, or of a service with the same API.
+        sms_twilio_url: String = Is("https://api.twilio.com");
         /// Minimum length of passwords, in bytes.
         password_min_length: usize as Whole<6, 72> = Is("6");
         /// Character sets separated by `:`; a password needs a character of each. `\:` is a colon.
@@ -108,10 +134,30 @@ settings! {
         security_update_password_require_current_password: bool = Is("false");
         /// Users may link and unlink sign-in providers themselves.
         security_manual_linking_enabled: bool = Is("false");
+        /// Sign-ups, sign-ins and requests for codes need a captcha.
+        security_captcha_enabled: bool = Is("false");
+        /// Captcha service: `hcaptcha` or `turnstile`.
+        security_captcha_provider: String = Is("hcaptcha");
+        /// Secret key of the captcha service.
+        security_captcha_secret: Option<SecretSetting> = By("none"), secret;
+        /// Time for the captcha service to answer.
+        security_captcha_timeout: u64 as Seconds<1> = Is("10");
+        /// URL of the captcha service's verification.
+        security_captcha_url: Option<String> = By("the service's public address");
         /// Users may add an authenticator app (TOTP) as a second factor.
         mfa_totp_enroll_enabled: bool = Is("true");
         /// Codes of authenticator apps are accepted.
         mfa_totp_verify_enabled: bool = Is("true");
+        /// Users may add a phone number as a second factor.
+        mfa_phone_enroll_enabled: bool = Is("false");
+        /// Codes sent to phone numbers are accepted as a second factor.
+        mfa_phone_verify_enabled: bool = Is("false");
+        /// Number of digits of codes sent to phone numbers.
+        mfa_phone_otp_length: u8 as Whole<6, 10> = Is("6");
+        /// Text of messages with a second factor's code: a template with `.Code`.
+        mfa_phone_template: String = Is("Your code is {{ .Code }}");
+        /// Minimum time between two messages for a second factor; 0 for none.
+        mfa_phone_max_frequency: u64 as Seconds = Is("60");
         /// Second factors a user may have, including unfinished enrolments.
         mfa_max_enrolled_factors: usize as Whole<1, 100> = Is("10");
         /// Verified second factors a user may have.
@@ -176,6 +222,10 @@ settings! {
         rate_limit_email_sent: EmailRate = Is("30");
         /// Messages of the whole server per hour; 0 for no limit.
         rate_limit_sms_sent: u32 as Whole<0, 4_000_000_000> = Is("30");
+        /// Messages to numbers of one country per hour; 0 for no limit.
+        rate_limit_sms_per_country: u32 as Whole<0, 4_000_000_000> = Is("0");
+        /// Messages to one number per hour; 0 for no limit.
+        rate_limit_sms_per_number: u32 as Whole<0, 4_000_000_000> = Is("10");
         /// Do not write to `auth.audit_log_entries`.
         audit_log_disable_postgres: bool = Is("false");
         /// Age at which rows of `auth.audit_log_entries` are removed; 0 for never.
@@ -199,6 +249,8 @@ settings! {
         mailer_letters: BTreeMap<String, EmailSettings> = emails(r);
         /// External sign-in providers by name, also disabled ones.
         external: Vec<(&'static str, ProviderSettings)> = providers::read(r);
+        /// Hooks by kind, also disabled ones.
+        hooks: Vec<(HookKind, HookSettings)> = hooks::read(r);
         /// `[jwt]`.
         jwt: JwtConfig = JwtConfig::read(r);
     }
@@ -285,7 +337,12 @@ pub fn settings() -> impl Iterator<Item = &'static Setting> {
         let url_path = email.has_link.then_some(&email.url_path);
         [&email.subject, &email.body].into_iter().chain(url_path)
     });
-    AuthConfig::SETTINGS.iter().chain(providers::settings()).chain(emails).chain(&JwtConfig::SETTINGS)
+    AuthConfig::SETTINGS
+        .iter()
+        .chain(providers::settings())
+        .chain(hooks::settings())
+        .chain(emails)
+        .chain(&JwtConfig::SETTINGS)
 }
 
 /// Reads the settings of all kinds of e-mail.
@@ -335,6 +392,11 @@ fn template(project_dir: &Path, text: &str) -> Result<TemplateSource, String> {
         .map_err(|error| format!("names {}, which Basalt cannot read: {error}", path.display()))
 }
 
+/// Whether the text consists of digits, at least one and at most `most`.
+fn has_digits(text: &str, most: usize) -> bool {
+    (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 impl AuthConfig {
     /// Invalid values beyond type errors, as `(key, sentence)`. All are returned, so that one start reports them all.
     #[must_use]
@@ -371,6 +433,43 @@ impl AuthConfig {
         );
         if let Err((key, sentence)) = self.relying_party() {
             check(false, key, &sentence);
+        }
+        if self.security_captcha_enabled {
+            check(
+                matches!(self.security_captcha_provider.as_str(), "hcaptcha" | "turnstile"),
+                "auth.security_captcha_provider",
+                "must be hcaptcha or turnstile",
+            );
+            check(
+                self.security_captcha_secret.is_some(),
+                "auth.security_captcha_secret",
+                "is required for captchas: copy it from the captcha service",
+            );
+            check(
+                self.security_captcha_url.as_deref().is_none_or(is_http),
+                "auth.security_captcha_url",
+                "must be an http or https URL",
+            );
+        }
+        check(is_http(&self.sms_twilio_url), "auth.sms_twilio_url", "must be an http or https URL");
+        check(
+            self.sms_test_otp
+                .iter()
+                .all(|(phone, code)| has_digits(phone.trim_start_matches('+'), 15) && has_digits(code, 10)),
+            "auth.sms_test_otp",
+            "must contain phone numbers with codes of up to ten digits",
+        );
+        check(
+            self.sms_allowed_prefixes.iter().all(|prefix| has_digits(prefix.trim_start_matches('+'), 15)),
+            "auth.sms_allowed_prefixes",
+            "must contain country codes such as +49",
+        );
+        for (key, template) in
+            [("auth.sms_template", &self.sms_template), ("auth.mfa_phone_template", &self.mfa_phone_template)]
+        {
+            if let Some(fault) = TextTemplate::fault(template) {
+                check(false, key, &format!("is not a template: {fault}"));
+            }
         }
         check(is_http(&self.password_hibp_url), "auth.password_hibp_url", "must be an http or https URL");
         faults

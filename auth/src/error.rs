@@ -18,6 +18,7 @@ use basalt_pg::pg_error::PgError;
 use basalt_pg::session::SessionError;
 use uuid::Uuid;
 
+use crate::hook_types::error::HookError;
 use crate::passwords::policy::Weakness;
 pub(crate) use cause::TakenAddress;
 use feature::Feature;
@@ -152,9 +153,26 @@ pub enum AuthError {
     /// Correct password, but the address is not confirmed.
     #[error("Email not confirmed")]
     EmailNotConfirmed,
-    /// No SMS provider is configured; the text names the kind of message.
-    #[error("Error sending {0} OTP to provider: no SMS provider is configured")]
-    SmsSendFailed(&'static str),
+    /// The text message was not sent.
+    #[error("Error sending {kind} OTP to provider: {reason}")]
+    SmsSendFailed {
+        /// The kind of message.
+        kind: &'static str,
+        /// The provider's reason.
+        reason: String,
+    },
+    /// The user received a text message of this kind too recently.
+    #[error("For security purposes, you can only request this after {seconds} seconds.")]
+    SmsTooSoon {
+        /// Whole seconds left.
+        seconds: i64,
+    },
+    /// A limit on text messages is exhausted: that of the server, the country or the number.
+    #[error("SMS rate limit exceeded")]
+    SmsLimit {
+        /// Time until the next message can be sent.
+        retry_after: Duration,
+    },
     /// Correct password, but the number is not confirmed.
     #[error("Phone not confirmed")]
     PhoneNotConfirmed,
@@ -310,6 +328,30 @@ pub enum AuthError {
     /// Removing a verified factor requires an aal2 session.
     #[error("AAL2 required to unenroll verified factor")]
     FactorNeedsAal2,
+    /// The code of a text message is wrong, or was used before.
+    #[error("Invalid MFA Phone code entered")]
+    WrongPhoneCode,
+    /// The user has a verified factor with this number.
+    #[error("A verified phone factor already exists, unenroll the existing factor to continue")]
+    PhoneFactorExists,
+
+    // Hooks and captchas.
+    /// A hook rejected the request or does not work.
+    #[error(transparent)]
+    Hook(#[from] HookError),
+    /// A hook rejected a sign-in with a password.
+    #[error("{0}")]
+    PasswordRejected(String),
+    /// A hook rejected the code of a second factor.
+    #[error("{0}")]
+    FactorRejected(String),
+    /// The captcha's token is missing or was refused; the text says why.
+    #[error("captcha protection: request disallowed ({0})")]
+    CaptchaFailed(String),
+    /// The captcha service does not work; the reason is for the log.
+    #[error("captcha verification process failed")]
+    CaptchaUnavailable(String),
+
     // External providers.
     /// The provider is unavailable, rejected the code, or responded with something else; the reason is for the log.
     #[error("Unable to exchange external code: {provider} did not confirm the sign-in")]

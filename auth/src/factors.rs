@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::codes::one_time::{code_hash, is_code};
 use crate::database::column;
 use crate::error::AuthError;
 use crate::origin::Client;
@@ -101,6 +102,68 @@ update auth.mfa_factors
 set web_authn_credential = $2, web_authn_aaguid = coalesce($3, web_authn_aaguid), updated_at = $4
 where id = $1";
     tx.execute(SET, &[&id, &credential, &aaguid, &now]).await?;
+    Ok(())
+}
+
+/// Inserts an unverified phone factor and returns its id. An unfinished enrolment of the same number is replaced.
+pub(crate) async fn insert_phone(
+    tx: &Tx,
+    user_id: Uuid,
+    friendly_name: &str,
+    phone: &str,
+    now: Timestamp,
+) -> Result<Uuid, AuthError> {
+    const DELETE: &str = "\
+delete from auth.mfa_factors where user_id = $1 and phone = $2 and status = 'unverified'";
+    const INSERT: &str = "\
+insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, phone, created_at, updated_at)
+values ($1, $2, $3, 'phone', 'unverified', $4, $5, $5)";
+    let id = random::uuid();
+    tx.execute(DELETE, &[&user_id, &phone]).await?;
+    tx.execute(INSERT, &[&id, &user_id, &friendly_name, &phone, &now]).await?;
+    Ok(id)
+}
+
+/// Stores the code of a phone factor's challenge, as a hash.
+pub(crate) async fn set_code(tx: &Tx, challenge_id: Uuid, code: &str) -> Result<(), AuthError> {
+    const SET: &str = "update auth.mfa_challenges set otp_code = $2 where id = $1";
+    tx.execute(SET, &[&challenge_id, &code_hash(&challenge_id.to_string(), code)]).await?;
+    Ok(())
+}
+
+/// Whether `code` is that of the challenge.
+pub(crate) async fn is_code_of(tx: &Tx, challenge_id: Uuid, code: &str) -> Result<bool, AuthError> {
+    const CODE: &str =
+        "select coalesce(c.otp_code, '') as otp_code from auth.mfa_challenges c where c.id = $1";
+    let row = tx.query_opt(CODE, &[&challenge_id]).await.map_err(AuthError::querying)?;
+    let Some(row) = row else { return Ok(false) };
+    Ok(is_code(column(&row, "otp_code")?, &challenge_id.to_string(), code))
+}
+
+/// Removes a challenge whose message was not sent, so that the user can request another one at once.
+pub(crate) async fn revoke_challenge(
+    tx: &Tx,
+    id: Uuid,
+    challenged_before: Option<Timestamp>,
+) -> Result<(), AuthError> {
+    const REVOKE: &str = "\
+with c as (delete from auth.mfa_challenges where id = $1 returning factor_id)
+update auth.mfa_factors f set last_challenged_at = $2 from c where f.id = c.factor_id";
+    tx.execute(REVOKE, &[&id, &challenged_before]).await?;
+    Ok(())
+}
+
+/// When the factor was last challenged. Read under the user's lock.
+pub(crate) async fn last_challenged_at(tx: &Tx, id: Uuid) -> Result<Option<Timestamp>, AuthError> {
+    const LAST: &str = "select f.last_challenged_at from auth.mfa_factors f where f.id = $1";
+    let row = tx.query_opt(LAST, &[&id]).await.map_err(AuthError::querying)?;
+    row.map_or(Err(AuthError::FactorNotFound), |row| column(&row, "last_challenged_at"))
+}
+
+/// Sets the number of a phone factor.
+pub(crate) async fn set_phone(tx: &Tx, id: Uuid, phone: &str, now: Timestamp) -> Result<(), AuthError> {
+    const SET: &str = "update auth.mfa_factors set phone = $2, updated_at = $3 where id = $1";
+    tx.execute(SET, &[&id, &phone, &now]).await?;
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod code_emails;
+pub(crate) mod code_sms;
 pub(crate) mod external;
 pub(crate) mod factors;
 pub(crate) mod generated_link;
@@ -11,5 +12,6 @@ pub(crate) mod invitation;
 pub(crate) mod magic_link;
 pub(crate) mod oauth_server;
 pub(crate) mod passkeys;
+pub(crate) mod phone_sign_in;
 pub(crate) mod sign_up;
 pub(crate) mod verify;

@@ -3,6 +3,7 @@
 pub(crate) mod bearer;
 mod location;
 pub(crate) mod pagination;
+pub(crate) mod protected;
 pub(crate) mod request;
 pub(crate) mod routes;
 pub(crate) mod wire;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-const TOP_TO_BOTTOM: [&str; 27] = [
+const TOP_TO_BOTTOM: [&str; 31] = [
     "http",
     "commands",
     "flows",
@@ -11,18 +11,22 @@ const TOP_TO_BOTTOM: [&str; 27] = [
     "cleanup",
     "sessions",
     "oauth_server",
-    "codes",
     "factors",
+    "codes",
     "providers",
     "webauthn",
     "audit",
+    "hooks",
     "users",
     "emails",
+    "sms",
+    "captcha",
     "limits",
     "database",
     "config",
     "error",
     "origin",
+    "hook_types",
     "passwords",
     "templates",
     "redirects",

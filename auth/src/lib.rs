@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod audit;
+mod captcha;
 mod cleanup;
 mod codes;
 mod commands;
@@ -12,6 +13,8 @@ mod factors;
 mod fields;
 mod flows;
 mod go_duration;
+mod hook_types;
+mod hooks;
 mod http;
 #[cfg(test)]
 mod layers;
@@ -25,6 +28,7 @@ mod providers;
 mod redirects;
 mod response_padding;
 mod sessions;
+mod sms;
 mod state;
 mod templates;
 mod users;
@@ -46,10 +50,14 @@ pub use cleanup::clean_up;
 pub use commands::create_user::{NewAccount, create_user};
 pub use commands::operator::{AccountSummary, ListAccounts, Operator};
 pub use config::email_rate::{EmailRate, ParseEmailRateError};
+pub use config::hooks::HookSettings;
 pub use config::providers::ProviderSettings;
+pub use config::secret::SecretSetting;
 pub use config::{AuthConfig, JwtConfig, settings};
 pub use error::AuthError;
 pub use error::feature::Feature;
+pub use hook_types::error::HookError;
+pub use hook_types::{HookKind, hook_fault};
 pub use migrations::MIGRATIONS;
 pub use passwords::policy::{WeakReason, Weakness};
 pub use state::Dependencies;

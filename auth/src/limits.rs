@@ -2,3 +2,4 @@
 
 pub(crate) mod email_rate;
 pub(crate) mod rate_limit;
+pub(crate) mod sms_rate;

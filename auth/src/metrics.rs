@@ -49,6 +49,16 @@ pub(crate) fn verify(verification_type: &'static str, outcome: &'static str) {
         .increment(1);
 }
 
+/// A hook ran; `outcome` is `ok`, `rejected` or `failed`.
+pub(crate) fn hook(hook: &'static str, outcome: &'static str) {
+    metrics::counter!("basalt_auth_hooks_total", "hook" => hook, "outcome" => outcome).increment(1);
+}
+
+/// A text message was given to the provider; `outcome` is `ok` or `failed`.
+pub(crate) fn sms_sent(kind: &'static str, outcome: &'static str) {
+    metrics::counter!("basalt_auth_sms_total", "kind" => kind, "outcome" => outcome).increment(1);
+}
+
 /// The list of breached passwords was unavailable.
 pub(crate) fn breach_list_failed() {
     metrics::counter!("basalt_auth_breach_list_failures_total").increment(1);

@@ -78,6 +78,30 @@ enum Body {
     Remote(RemoteTemplate),
 }
 
+/// A template of text messages.
+pub(crate) struct TextTemplate(Template);
+
+impl TextTemplate {
+    /// Syntax errors were reported when the configuration was read.
+    pub(crate) fn new(source: &str) -> Self {
+        let template = Template::text(source).or_else(|_error| Template::text("{{ .Code }}"));
+        Self(template.unwrap_or_else(|error| unreachable!("the fallback template: {error}")))
+    }
+
+    /// The syntax error, if any.
+    pub(crate) fn fault(source: &str) -> Option<String> {
+        Template::text(source).err().map(|error| error.to_string())
+    }
+
+    /// A failed rendering falls back to the code alone.
+    pub(crate) fn render(&self, values: &Value) -> String {
+        self.0.render(values).unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot render the template of text messages; sending the code alone");
+            values.get("Code").and_then(Value::as_str).unwrap_or_default().to_owned()
+        })
+    }
+}
+
 /// A template behind a URL.
 #[derive(Clone)]
 pub(crate) struct RemoteTemplate {

@@ -5,6 +5,7 @@
 //! Triggers change rows on insert, so a new row is read again before it is returned.
 
 pub(crate) mod address;
+pub(crate) mod body;
 pub(crate) mod create;
 pub(crate) mod list;
 mod write;
@@ -21,8 +22,8 @@ use crate::emails::mailer::Profile;
 use crate::error::AuthError;
 pub(crate) use write::{
     Metadata, add_provider, clear_unconfirmed, confirm_email, confirm_phone, find_identity, insert_identity,
-    merge_metadata, prove_email, request_email_change, set_email, set_first_email, set_invited, set_password,
-    set_phone, unlink, update_identity,
+    merge_metadata, prove_email, request_email_change, request_phone_change, set_email, set_first_email,
+    set_invited, set_password, set_phone, unlink, update_identity,
 };
 
 /// A JSON object.
@@ -301,6 +302,15 @@ pub(crate) async fn lock_all_by_email(tx: &Tx, email: &str, audience: &str) -> R
 pub(crate) async fn find_by_phone(tx: &Tx, phone: &str, audience: &str) -> Result<Option<User>, AuthError> {
     let row = tx.query_opt(BY_PHONE, &[&phone, &audience]).await.map_err(AuthError::querying)?;
     row.as_ref().map(User::from_row).transpose()
+}
+
+/// As [`find_by_phone`], and locks the row until the transaction ends.
+pub(crate) async fn lock_by_phone(tx: &Tx, phone: &str, audience: &str) -> Result<Option<User>, AuthError> {
+    match find_by_phone(tx, phone, audience).await? {
+        // Read again: the previous holder of the lock may have changed the row.
+        Some(user) => lock(tx, user.id).await,
+        None => Ok(None),
+    }
 }
 
 /// Loads the identities and factors of a user.

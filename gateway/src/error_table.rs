@@ -30,7 +30,8 @@ const SECTIONS: [Section; 7] = [
     Section {
         title: "Auth (`/auth/v1`)",
         intro: "The code is in the header `x-sb-error-code` and in `error_code` or `code` of the body, depending on the\n\
-                API version that the client requests. A link from a mail redirects with `error_code` in the URL.",
+                API version that the client requests. A link from a mail redirects with `error_code` in the URL. A hook that\n\
+                rejects a request chooses status and message; the code is `unknown` then.",
         rows: rows::AUTH,
         sources: &["auth/src/error/wire.rs", "auth/src/error/feature.rs"],
     },

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::config::AuthConfig;
 use crate::error::AuthError;
+use crate::users;
 pub(crate) use redeem::{
     PendingCode, check_nonce, consume, find_by_address, find_by_hash, note_failure, use_nonce,
 };
@@ -96,6 +97,11 @@ impl CodeSettings {
         }
     }
 
+    /// A random code for this kind of address.
+    pub(crate) fn new_code(self, address: &str) -> String {
+        digits(self.for_address(address).length)
+    }
+
     fn for_address(self, address: &str) -> CodeForm {
         if address.contains('@') { self.email } else { self.sms }
     }
@@ -128,8 +134,7 @@ set id = excluded.id, token_hash = excluded.token_hash, relates_to = excluded.re
     };
 }
 
-/// Generates a code for `address` (an e-mail address or digits) and stores its hash, replacing a pending one of the type. Sets the
-/// sent-at time.
+/// Generates a code for `address` (an e-mail address or digits) and stores it ([`store`]).
 ///
 /// # Errors
 /// The database's.
@@ -139,6 +144,22 @@ pub(crate) async fn issue(
     user_id: Uuid,
     token_type: TokenType,
     address: &str,
+    flow: FlowType,
+    now: Timestamp,
+) -> Result<IssuedCode, AuthError> {
+    store(tx, user_id, token_type, address, settings.new_code(address), flow, now).await
+}
+
+/// Stores the hash of a code for `address`, replacing a pending one of the type. Sets the sent-at time.
+///
+/// # Errors
+/// The database's.
+pub(crate) async fn store(
+    tx: &Tx,
+    user_id: Uuid,
+    token_type: TokenType,
+    address: &str,
+    code: String,
     flow: FlowType,
     now: Timestamp,
 ) -> Result<IssuedCode, AuthError> {
@@ -156,7 +177,6 @@ pub(crate) async fn issue(
         TokenType::Reauthentication => REAUTHENTICATION,
         TokenType::PhoneChange => PHONE_CHANGE,
     };
-    let code = digits(settings.for_address(address).length);
     let prefix = match flow {
         FlowType::Implicit => "",
         FlowType::Pkce => PKCE_PREFIX,
@@ -206,8 +226,72 @@ pub(crate) async fn clear(tx: &Tx, user_id: Uuid, token_type: TokenType) -> Resu
     Ok(())
 }
 
+macro_rules! revoke {
+    ($token:literal, $sent_at:literal) => {
+        concat!(
+            "with t as (
+  delete from auth.one_time_tokens t
+  where t.user_id = $1 and t.token_type = $2::text::auth.one_time_token_type and t.token_hash = $3
+  returning t.user_id
+)
+update auth.users u set ",
+            $token,
+            " = '', ",
+            $sent_at,
+            " = $4 from t where u.id = t.user_id"
+        )
+    };
+}
+
+/// What undoes an issued code whose message was not sent.
+pub(crate) struct Revocation {
+    pub(crate) user_id: Uuid,
+    pub(crate) token_type: TokenType,
+    /// The stored hash: a newer code is not touched.
+    pub(crate) hash: String,
+    /// The previous sent-at time.
+    pub(crate) sent_before: Option<Timestamp>,
+    /// Whether the account was created for this code, and is deleted with it.
+    pub(crate) deletes_user: bool,
+}
+
+/// Deletes a code whose message was not sent, so that the user can request another one at once.
+///
+/// # Errors
+/// The database's.
+pub(crate) async fn revoke(tx: &Tx, revocation: &Revocation) -> Result<(), AuthError> {
+    const CONFIRMATION: &str = revoke!("confirmation_token", "confirmation_sent_at");
+    const RECOVERY: &str = revoke!("recovery_token", "recovery_sent_at");
+    const EMAIL_CHANGE_CURRENT: &str = revoke!("email_change_token_current", "email_change_sent_at");
+    const EMAIL_CHANGE_NEW: &str = revoke!("email_change_token_new", "email_change_sent_at");
+    const REAUTHENTICATION: &str = revoke!("reauthentication_token", "reauthentication_sent_at");
+    const PHONE_CHANGE: &str = revoke!("phone_change_token", "phone_change_sent_at");
+    const DELETE_USER: &str = "\
+delete from auth.users where id = $1 and confirmation_token = $2 and confirmed_at is null and last_sign_in_at is null";
+    let Revocation { user_id, token_type, hash, sent_before, deletes_user } = revocation;
+    if users::lock(tx, *user_id).await?.is_none() {
+        return Ok(());
+    }
+    if *deletes_user {
+        tx.execute(DELETE_USER, &[user_id, hash]).await.map_err(AuthError::deleting)?;
+        return Ok(());
+    }
+    let sql = match token_type {
+        TokenType::Confirmation => CONFIRMATION,
+        TokenType::Recovery => RECOVERY,
+        TokenType::EmailChangeCurrent => EMAIL_CHANGE_CURRENT,
+        TokenType::EmailChangeNew => EMAIL_CHANGE_NEW,
+        TokenType::Reauthentication => REAUTHENTICATION,
+        TokenType::PhoneChange => PHONE_CHANGE,
+    };
+    tx.execute(sql, &[user_id, &token_type.as_str(), hash, sent_before])
+        .await
+        .map_err(AuthError::updating)?;
+    Ok(())
+}
+
 /// `length` decimal digits, each equally likely.
-fn digits(length: u8) -> String {
+pub(crate) fn digits(length: u8) -> String {
     let length = usize::from(length);
     let mut code = String::with_capacity(length);
     while code.len() < length {

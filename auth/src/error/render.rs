@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};
 
 use super::AuthError;
+use crate::hook_types::error::HookError;
 
 /// An error in a response's extensions, for [`render`].
 #[derive(Clone)]
@@ -108,15 +109,29 @@ fn log(error: &AuthError, context: &RenderContext) {
         // Without the detail: it may contain the row, with password hashes and valid tokens.
         let (sqlstate, message) = (&postgres.code, &postgres.message);
         tracing::error!(code, request_id = id, sqlstate, "{error}: {message}");
+    } else if let AuthError::Hook(hook) = error
+        && !matches!(hook, HookError::Rejected { .. })
+    {
+        tracing::warn!(code, request_id = id, cause = hook.reason(), "a hook failed: {error}");
+    } else if let AuthError::SmsSendFailed { .. } = error {
+        tracing::warn!(code, request_id = id, "{error}");
     } else if status.is_server_error() {
         #[expect(clippy::wildcard_enum_match_arm, reason = "the other messages are complete")]
         let cause = match error {
             AuthError::Internal(cause) => cause.clone(),
-            AuthError::ProviderFailed { reason, .. } => reason.clone(),
+            AuthError::ProviderFailed { reason, .. } | AuthError::CaptchaUnavailable(reason) => {
+                reason.clone()
+            }
             _ => std::error::Error::source(error).map(ToString::to_string).unwrap_or_default(),
         };
         // Transient errors and those of providers do not need an operator.
-        let is_external = matches!(error, AuthError::ProviderFailed { .. } | AuthError::NoExternalEmail);
+        let is_external = matches!(
+            error,
+            AuthError::ProviderFailed { .. }
+                | AuthError::NoExternalEmail
+                | AuthError::CaptchaUnavailable(_)
+                | AuthError::Hook(_)
+        );
         if status == StatusCode::INTERNAL_SERVER_ERROR && !is_external {
             tracing::error!(code, request_id = id, cause, "{error}");
         } else {

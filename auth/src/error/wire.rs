@@ -3,6 +3,7 @@
 use http::StatusCode;
 
 use super::{AuthError, OAuthCode};
+use crate::hook_types::error::HookError;
 
 impl AuthError {
     /// Status and code. No `_` arm: a new variant must choose its own.
@@ -41,7 +42,10 @@ impl AuthError {
             Self::VerifyPhoneFirst => (REFUSED, "phone_not_confirmed"),
             Self::PhoneLoginsDisabled => (REFUSED, "phone_provider_disabled"),
             Self::AnonymousDisabled => (REFUSED, "anonymous_provider_disabled"),
-            Self::SmsSendFailed(_) => (REFUSED, "sms_send_failed"),
+            Self::SmsSendFailed { .. } => (REFUSED, "sms_send_failed"),
+            Self::SmsTooSoon { .. } | Self::SmsLimit { .. } => {
+                (StatusCode::TOO_MANY_REQUESTS, "over_sms_send_rate_limit")
+            }
             Self::UserAlreadyExists => (REFUSED, "user_already_exists"),
             Self::UnsupportedGrant | Self::InvalidCredentials => (BAD, "invalid_credentials"),
             Self::SignInBanned | Self::RefreshBanned => (BAD, "user_banned"),
@@ -82,7 +86,22 @@ impl AuthError {
             Self::ChallengeNotFound => (REFUSED, "mfa_factor_not_found"),
             Self::ChallengeMismatch => (REFUSED, "mfa_ip_address_mismatch"),
             Self::ChallengeExpired(_) => (REFUSED, "mfa_challenge_expired"),
-            Self::WrongTotpCode | Self::WrongWebAuthnResponse => (REFUSED, "mfa_verification_failed"),
+            Self::WrongTotpCode | Self::WrongPhoneCode | Self::WrongWebAuthnResponse => {
+                (REFUSED, "mfa_verification_failed")
+            }
+            Self::PhoneFactorExists => (REFUSED, "mfa_verified_factor_exists"),
+            Self::PasswordRejected(_) => (BAD, "invalid_credentials"),
+            Self::FactorRejected(_) => (DENIED, "mfa_verification_rejected"),
+            Self::CaptchaFailed(_) => (BAD, "captcha_failed"),
+            Self::Hook(error) => match error {
+                HookError::Rejected { status: StatusCode::INTERNAL_SERVER_ERROR, .. }
+                | HookError::Failed { .. } => (BROKEN, "unexpected_failure"),
+                HookError::Rejected { status, .. } => (*status, "unknown"),
+                HookError::Timeout(_) => (REFUSED, "hook_timeout"),
+                HookError::Unreachable(_) => (REFUSED, "hook_timeout_after_retry"),
+                HookError::TooLarge => (REFUSED, "hook_payload_over_size_limit"),
+                HookError::ContentType(_) => (BAD, "hook_payload_invalid_content_type"),
+            },
             Self::InvalidRequest(_)
             | Self::UnacceptableAudience(_)
             | Self::OAuth { code: OAuthCode::InvalidRequest, .. } => (BAD, "invalid_request"),
@@ -136,6 +155,7 @@ impl AuthError {
             | Self::DeletingUser(_)
             | Self::CreatingUser
             | Self::Querying(_)
+            | Self::CaptchaUnavailable(_)
             | Self::Database(_)
             | Self::Signing(_)
             | Self::NoUserRoles
@@ -153,10 +173,10 @@ impl AuthError {
     pub(super) fn retry_after(&self) -> Option<u64> {
         #[expect(clippy::wildcard_enum_match_arm, reason = "a retry does not help with the others")]
         match self {
-            Self::RateLimited { retry_after } | Self::MailLimit { retry_after } => {
-                Some(retry_after.as_secs().saturating_add(1))
-            }
-            Self::MailTooSoon { seconds } => u64::try_from(*seconds).ok(),
+            Self::RateLimited { retry_after }
+            | Self::MailLimit { retry_after }
+            | Self::SmsLimit { retry_after } => Some(retry_after.as_secs().saturating_add(1)),
+            Self::MailTooSoon { seconds } | Self::SmsTooSoon { seconds } => u64::try_from(*seconds).ok(),
             Self::Overloaded | Self::DatabaseUnavailable(_) | Self::Timeout => Some(1),
             _ => None,
         }

@@ -19,7 +19,7 @@ use crate::origin::Origin;
 use crate::providers::custom;
 use crate::providers::{ExternalUser, FlowSecret, Provider, ProviderTokens};
 use crate::sessions::access_token::Granted;
-use crate::state::Auth;
+use crate::state::{Approval, Auth};
 use crate::users::create::{NewIdentity, NewUser, create};
 use crate::users::{self, Metadata, Object, User, address, read_back};
 
@@ -172,17 +172,18 @@ impl Resolver<'_> {
             None if is_email_optional || linking_user.is_some() => None,
             None => return Err(AuthError::NoExternalEmail),
         };
+        let approval = self.approve(linking_user, email.as_deref()).await?;
         let mut emails = CodeEmails::new(self.auth, self.origin, None);
         let tx = self.auth.begin(self.origin).await?;
         let resolved = async {
             match linking_user {
                 Some(id) => Ok(Resolved::Account(self.link(&tx, id, email.as_deref()).await?)),
-                None => self.find_or_create(&tx, email.as_deref(), &mut emails).await,
+                None => self.find_or_create(&tx, email.as_deref(), approval, &mut emails).await,
             }
         }
         .await;
         let resolved = database::finish(tx, resolved).await?;
-        emails.sent();
+        emails.deliver().await?;
         match resolved {
             Resolved::Account(id) => Ok(id),
             Resolved::Unconfirmed => {
@@ -204,6 +205,7 @@ impl Resolver<'_> {
         &self,
         tx: &Tx,
         email: Option<&str>,
+        approval: Approval,
         emails: &mut CodeEmails<'_>,
     ) -> Result<Resolved, AuthError> {
         let is_verified = self.user.is_email_verified;
@@ -221,7 +223,7 @@ impl Resolver<'_> {
                     self.add_identity(tx, &user).await?;
                     user.id
                 }
-                None => self.create(tx, email).await?,
+                None => self.create(tx, email, approval).await?,
             },
         };
         let user = read_back(tx, id).await?;
@@ -257,27 +259,58 @@ impl Resolver<'_> {
     }
 
     /// Creates an account. It gets the address unless another account has it.
-    async fn create(&self, tx: &Tx, email: Option<&str>) -> Result<Uuid, AuthError> {
+    async fn create(&self, tx: &Tx, email: Option<&str>, approval: Approval) -> Result<Uuid, AuthError> {
         if self.auth.config.disable_signup {
             return Err(AuthError::SignupDisabled);
         }
-        let audience = self.auth.audience(self.origin);
-        let email = match email {
-            Some(email) if users::find_by_email(tx, email, audience).await?.is_none() => Some(email),
-            Some(_) | None => None,
-        };
-        let identity =
-            NewIdentity { provider: self.provider, subject: &self.user.subject, data: &self.user.claims };
-        let new = NewUser {
-            email,
-            user_metadata: self.user.claims.clone(),
-            external: Some(identity),
-            ..NewUser::new(audience, self.auth.config.default_role())
-        };
+        let email = self.free_email(tx, email).await?;
+        let new = self.new_user(approval.check()?, email);
         let id = create(tx, new, self.now).await?;
         let user = read_back(tx, id).await?;
         self.record(tx, &user, Action::UserSignedUp).await?;
         Ok(id)
+    }
+
+    /// The address, unless another account has it.
+    async fn free_email<'e>(&self, tx: &Tx, email: Option<&'e str>) -> Result<Option<&'e str>, AuthError> {
+        let audience = self.auth.audience(self.origin);
+        Ok(match email {
+            Some(email) if users::find_by_email(tx, email, audience).await?.is_none() => Some(email),
+            Some(_) | None => None,
+        })
+    }
+
+    fn new_user<'n>(&'n self, id: Uuid, email: Option<&'n str>) -> NewUser<'n> {
+        let identity =
+            NewIdentity { provider: self.provider, subject: &self.user.subject, data: &self.user.claims };
+        NewUser {
+            id,
+            email,
+            user_metadata: self.user.claims.clone(),
+            external: Some(identity),
+            ..NewUser::new(self.auth.audience(self.origin), self.auth.config.default_role())
+        }
+    }
+
+    /// Asks the hook about a new account.
+    async fn approve(&self, linking_user: Option<Uuid>, email: Option<&str>) -> Result<Approval, AuthError> {
+        let approval = Approval::new(self.auth);
+        if !approval.is_required || linking_user.is_some() || self.auth.config.disable_signup {
+            return Ok(approval);
+        }
+        let tx = self.auth.begin(self.origin).await?;
+        let found = async {
+            let is_known = users::find_identity(&tx, self.provider, &self.user.subject).await?.is_some()
+                || self.account_to_link(&tx, email).await?.is_some();
+            Ok((is_known, self.free_email(&tx, email).await?))
+        }
+        .await;
+        let (is_known, free_email) = database::finish(tx, found).await?;
+        if is_known {
+            return Ok(approval);
+        }
+        self.auth.approve_new_user(self.origin, &self.new_user(approval.user_id, free_email)).await?;
+        Ok(approval.given())
     }
 
     /// Stores what the provider reports now. Metadata that the user has changed since stays.

@@ -1,6 +1,7 @@
-//! Second factors (auth.md §3.15): enrolling, challenging, verifying, removing. [`mod@webauthn`] has WebAuthn factors; phones are
-//! not implemented.
+//! Second factors (auth.md §3.15): enrolling, challenging, verifying, removing. [`mod@phone`] sends the codes of phone factors,
+//! [`mod@webauthn`] has WebAuthn factors.
 
+mod phone;
 pub(crate) mod webauthn;
 
 use basalt_pg::pool::Tx;
@@ -16,15 +17,56 @@ use crate::error::AuthError;
 use crate::error::feature::Feature;
 use crate::factors::totp::{self, Enrolment};
 use crate::factors::{self, Challenge};
+use crate::hook_types::HookKind;
+use crate::hooks::Decision;
 use crate::limits::rate_limit::Counter;
 use crate::origin::Origin;
 use crate::sessions::access_token::Granted;
-use crate::sessions::{self, Session};
+use crate::sessions::{self, Scope, Session};
+use crate::sms::Channel;
 use crate::state::Auth;
-use crate::users::{self, Account, Factor, User};
+use crate::users::{self, Account, Factor, User, address};
 use webauthn::WEBAUTHN;
 
-const TOTP: &str = "totp";
+/// The types of factors with codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CodeType {
+    Totp,
+    Phone,
+}
+
+impl CodeType {
+    fn of(factor_type: &str) -> Option<Self> {
+        match factor_type {
+            "totp" => Some(Self::Totp),
+            "phone" => Some(Self::Phone),
+            _ => None,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Totp => "totp",
+            Self::Phone => "phone",
+        }
+    }
+
+    /// The method in `amr`.
+    const fn method(self) -> &'static str {
+        match self {
+            Self::Totp => "totp",
+            Self::Phone => "mfa/phone",
+        }
+    }
+
+    const fn wrong_code(self) -> AuthError {
+        match self {
+            Self::Totp => AuthError::WrongTotpCode,
+            Self::Phone => AuthError::WrongPhoneCode,
+        }
+    }
+}
+
 /// Longest name of a factor, in characters.
 const NAME_LENGTH: usize = 255;
 
@@ -32,42 +74,73 @@ const NAME_LENGTH: usize = 255;
 pub(crate) struct NewFactor<'a> {
     pub(crate) factor_type: &'a str,
     pub(crate) friendly_name: &'a str,
-    /// Empty for the host of `auth.site_url`.
+    /// Of a TOTP factor. Empty for the host of `auth.site_url`.
     pub(crate) issuer: &'a str,
+    /// Of a phone factor.
+    pub(crate) phone: &'a str,
+}
+
+/// What the client needs of a new factor.
+pub(crate) enum Enrolled {
+    Totp(Enrolment),
+    /// The number, digits only.
+    Phone(String),
 }
 
 impl NewFactor<'_> {
-    /// Stores an unverified factor. Returns its id and what the authenticator app needs.
+    /// Stores an unverified factor. Returns its id and what the client needs.
     pub(crate) async fn enroll(
         &self,
         auth: &Auth,
         origin: &Origin,
         caller: &Account,
         session: Option<&Session>,
-    ) -> Result<(Uuid, Enrolment), AuthError> {
+    ) -> Result<(Uuid, Enrolled), AuthError> {
         let off = Feature::enroll(self.factor_type)
             .ok_or(AuthError::validation("factor_type needs to be totp, phone, or webauthn"))?;
-        if self.factor_type != TOTP || !auth.config.mfa_totp_enroll_enabled {
-            return Err(AuthError::SwitchedOff(off));
-        }
+        let code_type = match CodeType::of(self.factor_type) {
+            Some(CodeType::Totp) if auth.config.mfa_totp_enroll_enabled => CodeType::Totp,
+            Some(CodeType::Phone) if auth.config.mfa_phone_enroll_enabled => CodeType::Phone,
+            Some(CodeType::Totp | CodeType::Phone) | None => return Err(AuthError::SwitchedOff(off)),
+        };
         if self.friendly_name.chars().count() > NAME_LENGTH {
             return Err(AuthError::validation("friendly_name must not be longer than 255 characters"));
         }
+        let phone = match code_type {
+            CodeType::Totp => String::new(),
+            CodeType::Phone if self.phone.is_empty() => {
+                return Err(AuthError::validation("Phone number required to enroll Phone factor"));
+            }
+            CodeType::Phone => address::phone(self.phone)?,
+        };
         let now = auth.now();
         let tx = auth.begin(origin).await?;
         let enrolled = async {
             let user = users::lock(&tx, caller.user.id).await?.ok_or(AuthError::NoSuchSub)?;
             factors::delete_abandoned(&tx, now).await?;
-            let account = users::complete(&tx, user).await?;
+            let mut account = users::complete(&tx, user).await?;
+            if code_type == CodeType::Phone {
+                check_number(&account, &phone)?;
+                // Replaced by this one.
+                account.factors.retain(|other| other.phone.as_deref() != Some(&phone));
+            }
             self.check(auth, &tx, &account, session).await?;
-            let enrolment = Enrolment::new(&self.issuer(auth), account_name(&account.user))?;
-            let id = factors::insert_totp(&tx, account.user.id, self.friendly_name, &enrolment.secret, now)
-                .await?;
+            let user = &account.user;
+            let (id, enrolled) = match code_type {
+                CodeType::Totp => {
+                    let enrolment = Enrolment::new(&self.issuer(auth), account_name(user))?;
+                    let secret = &enrolment.secret;
+                    let id = factors::insert_totp(&tx, user.id, self.friendly_name, secret, now).await?;
+                    (id, Enrolled::Totp(enrolment))
+                }
+                CodeType::Phone => {
+                    let id = factors::insert_phone(&tx, user.id, self.friendly_name, &phone, now).await?;
+                    (id, Enrolled::Phone(phone))
+                }
+            };
             let traits = Some(json!({ "factor_id": id }));
-            auth.audit_log(&origin.client)
-                .record(&tx, &account.user, Action::FactorInProgress, traits, now)
-                .await?;
-            Ok((id, enrolment))
+            auth.audit_log(&origin.client).record(&tx, user, Action::FactorInProgress, traits, now).await?;
+            Ok((id, enrolled))
         }
         .await;
         database::finish(tx, enrolled).await
@@ -119,24 +192,45 @@ pub(crate) async fn is_aal2(tx: &Tx, session: Option<&Session>) -> Result<bool, 
     }
 }
 
-/// Creates a challenge for a factor of the caller.
+/// A number can be a verified factor only once. An unfinished enrolment of it is replaced.
+fn check_number(account: &Account, phone: &str) -> Result<(), AuthError> {
+    let is_same = |factor: &&Factor| factor.phone.as_deref() == Some(phone) && factor.is_verified();
+    match account.factors.iter().find(is_same) {
+        Some(_verified) => Err(AuthError::PhoneFactorExists),
+        None => Ok(()),
+    }
+}
+
+/// Creates a challenge for a factor of the caller; a phone factor gets a message.
 pub(crate) async fn challenge(
     auth: &Auth,
     origin: &Origin,
     user: &User,
     factor: &Factor,
+    channel: Channel,
 ) -> Result<Challenge, AuthError> {
-    check_verifiable(auth, factor)?;
+    match verifiable_type(auth, factor)? {
+        CodeType::Phone => return phone::challenge(auth, origin, user, factor, channel).await,
+        CodeType::Totp => {}
+    }
     let now = auth.now();
     let tx = auth.begin(origin).await?;
-    let challenged = async {
-        let challenge = factors::challenge(&tx, &origin.client, factor.id, now).await?;
-        let traits = Some(json!({ "factor_id": factor.id, "factor_status": factor.status }));
-        auth.audit_log(&origin.client).record(&tx, user, Action::ChallengeCreated, traits, now).await?;
-        Ok(challenge)
-    }
-    .await;
+    let challenged = begin_challenge(auth, origin, &tx, user, factor, now).await;
     database::finish(tx, challenged).await
+}
+
+async fn begin_challenge(
+    auth: &Auth,
+    origin: &Origin,
+    tx: &Tx,
+    user: &User,
+    factor: &Factor,
+    now: Timestamp,
+) -> Result<Challenge, AuthError> {
+    let challenge = factors::challenge(tx, &origin.client, factor.id, now).await?;
+    let traits = Some(json!({ "factor_id": factor.id, "factor_status": factor.status }));
+    auth.audit_log(&origin.client).record(tx, user, Action::ChallengeCreated, traits, now).await?;
+    Ok(challenge)
 }
 
 /// A code for a challenge.
@@ -156,34 +250,95 @@ impl Answer<'_> {
         origin: &Origin,
         user_id: Uuid,
     ) -> Result<Granted, AuthError> {
-        let factor = self.factor;
-        check_verifiable(auth, factor)?;
+        let code_type = verifiable_type(auth, self.factor)?;
         // Counts wrong codes across addresses and challenges, because six digits can be guessed.
-        let name = format!("factor {}", factor.id);
+        let name = format!("factor {}", self.factor.id);
         let attempt = auth.limits.accounts.attempt(&name, Counter::UnknownNetworks).await?;
-        let now = auth.now();
-        let tx = auth.begin(origin).await?;
-        let verified = async {
-            let user = users::lock(&tx, user_id).await?.ok_or(AuthError::NoSuchSub)?;
-            factors::check_challenge(&tx, &origin.client, factor.id, self.challenge_id, now).await?;
-            // Read under the lock: the factor may have been removed.
-            let secret = factors::secret(&tx, factor.id).await?.ok_or(AuthError::FactorNotFound)?;
-            let step = totp::matching_step(&secret, self.code, now)?.ok_or(AuthError::WrongTotpCode)?;
-            if !factors::use_step(&tx, factor.id, step).await? {
-                return Err(AuthError::WrongTotpCode);
+        let granted = async {
+            self.ask_hook(auth, origin, user_id, code_type).await?;
+            let now = auth.now();
+            let tx = auth.begin(origin).await?;
+            let verified = async {
+                let (user, step) = self.check(&tx, origin, user_id, code_type, now).await?;
+                if let Some(step) = step
+                    && !factors::use_step(&tx, self.factor.id, step).await?
+                {
+                    return Err(AuthError::WrongTotpCode);
+                }
+                let Self { session, factor, challenge_id, code: _ } = *self;
+                let proof = Proof { session, factor, challenge_id, method: code_type.method() };
+                proof.raise(auth, origin, &tx, &user, now).await
             }
-            let Self { session, factor, challenge_id, code: _ } = *self;
-            let proof = Proof { session, factor, challenge_id, method: TOTP };
-            proof.raise(auth, origin, &tx, &user, now).await
+            .await;
+            database::finish(tx, verified).await
         }
         .await;
-        let granted = database::finish(tx, verified).await;
         match &granted {
             Ok(_granted) => attempt.succeeded(),
-            Err(AuthError::WrongTotpCode) => attempt.failed(),
+            Err(AuthError::WrongTotpCode | AuthError::WrongPhoneCode | AuthError::FactorRejected(_)) => {
+                attempt.failed();
+            }
             Err(_other) => {}
         }
         granted
+    }
+
+    /// Lets the hook decide about the attempt, if it is enabled. The code is checked again afterwards.
+    async fn ask_hook(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        user_id: Uuid,
+        code_type: CodeType,
+    ) -> Result<(), AuthError> {
+        if !auth.hooks.is_enabled(HookKind::MfaVerificationAttempt) {
+            return Ok(());
+        }
+        let now = auth.now();
+        let tx = auth.begin(origin).await?;
+        let checked = self.check(&tx, origin, user_id, code_type, now).await;
+        let is_valid = match database::finish(tx, checked).await {
+            Ok(_correct) => true,
+            Err(AuthError::WrongTotpCode | AuthError::WrongPhoneCode) => false,
+            Err(other) => return Err(other),
+        };
+        let factor = (self.factor.id, code_type.name());
+        match auth.hooks.mfa_attempt(origin, now, user_id, factor, is_valid).await? {
+            Decision::Continue => Ok(()),
+            Decision::Reject { message, .. } => {
+                let tx = auth.begin(origin).await?;
+                let ended = sessions::end(&tx, user_id, Scope::Global).await;
+                database::finish(tx, ended).await?;
+                Err(AuthError::FactorRejected(message))
+            }
+        }
+    }
+
+    /// Locks the user and checks challenge and code. Returns the step of a TOTP code.
+    async fn check(
+        &self,
+        tx: &Tx,
+        origin: &Origin,
+        user_id: Uuid,
+        code_type: CodeType,
+        now: Timestamp,
+    ) -> Result<(User, Option<i64>), AuthError> {
+        let user = users::lock(tx, user_id).await?.ok_or(AuthError::NoSuchSub)?;
+        factors::check_challenge(tx, &origin.client, self.factor.id, self.challenge_id, now).await?;
+        match code_type {
+            CodeType::Totp => {
+                // Read under the lock: the factor may have been removed.
+                let secret = factors::secret(tx, self.factor.id).await?.ok_or(AuthError::FactorNotFound)?;
+                let step = totp::matching_step(&secret, self.code, now)?.ok_or(code_type.wrong_code())?;
+                Ok((user, Some(step)))
+            }
+            CodeType::Phone => {
+                if !factors::is_code_of(tx, self.challenge_id, self.code).await? {
+                    return Err(code_type.wrong_code());
+                }
+                Ok((user, None))
+            }
+        }
     }
 }
 
@@ -229,6 +384,7 @@ impl Proof<'_> {
             weak_password: None,
             provider_tokens: None,
             client: None,
+            is_refresh: false,
         })
     }
 }
@@ -276,40 +432,55 @@ pub(crate) async fn delete_for_admin(
     database::finish(tx, removed).await
 }
 
-/// Renames a user's factor for an admin, and returns it.
-pub(crate) async fn rename_for_admin(
+/// Changes a user's factor for an admin, and returns it. `phone` is for phone factors only.
+pub(crate) async fn change_for_admin(
     auth: &Auth,
     origin: &Origin,
     actor: &User,
     user: &User,
     factor: &Factor,
-    name: &str,
+    (name, phone): (Option<&str>, Option<&str>),
 ) -> Result<Factor, AuthError> {
-    if name.chars().count() > NAME_LENGTH {
+    if name.is_some_and(|name| name.chars().count() > NAME_LENGTH) {
         return Err(AuthError::validation("friendly_name must not be longer than 255 characters"));
     }
+    let phone = phone.filter(|_phone| CodeType::of(&factor.factor_type) == Some(CodeType::Phone));
+    let phone = phone.map(address::phone).transpose()?;
     let now = auth.now();
     let tx = auth.begin(origin).await?;
-    let renamed = async {
+    let changed = async {
         let user = users::lock(&tx, user.id).await?.ok_or(AuthError::UserNotFound)?;
         let account = users::complete(&tx, user).await?;
-        let is_name = |other: &&Factor| other.friendly_name.as_deref().unwrap_or_default() == name;
-        if account.factors.iter().filter(|other| other.id != factor.id).any(|other| is_name(&other)) {
-            return Err(AuthError::FactorNameTaken(name.to_owned()));
+        let others = || account.factors.iter().filter(|other| other.id != factor.id);
+        if let Some(name) = name {
+            if others().any(|other| other.friendly_name.as_deref().unwrap_or_default() == name) {
+                return Err(AuthError::FactorNameTaken(name.to_owned()));
+            }
+            factors::rename(&tx, factor.id, name, now).await?;
         }
-        factors::rename(&tx, factor.id, name, now).await?;
+        if let Some(phone) = &phone {
+            if others().any(|other| other.phone.as_deref() == Some(phone)) {
+                return Err(AuthError::PhoneFactorExists);
+            }
+            factors::set_phone(&tx, factor.id, phone, now).await?;
+        }
         let traits = Some(json!({ "factor_id": factor.id, "user_id": account.user.id }));
         auth.audit_log(&origin.client).record(&tx, actor, Action::FactorUpdated, traits, now).await?;
         let account = users::complete(&tx, account.user).await?;
         account.factors.into_iter().find(|other| other.id == factor.id).ok_or(AuthError::FactorNotFound)
     }
     .await;
-    database::finish(tx, renamed).await
+    database::finish(tx, changed).await
 }
 
 async fn remove(auth: &Auth, tx: &Tx, user: &User, factor: &Factor, now: Timestamp) -> Result<(), AuthError> {
-    let method = if factor.factor_type == WEBAUTHN { webauthn::METHOD } else { TOTP };
-    sessions::lower(tx, factor.id, method, now).await?;
+    let method = match CodeType::of(&factor.factor_type) {
+        Some(code_type) => Some(code_type.method()),
+        None => (factor.factor_type == WEBAUTHN).then_some(webauthn::METHOD),
+    };
+    if let Some(method) = method {
+        sessions::lower(tx, factor.id, method, now).await?;
+    }
     factors::delete(tx, factor.id).await?;
     if factor.is_verified() {
         notifications::factor_unenrolled(tx, &auth.mailer, user.profile(), &factor.factor_type).await?;
@@ -317,10 +488,12 @@ async fn remove(auth: &Auth, tx: &Tx, user: &User, factor: &Factor, now: Timesta
     Ok(())
 }
 
-fn check_verifiable(auth: &Auth, factor: &Factor) -> Result<(), AuthError> {
-    if factor.factor_type == TOTP && auth.config.mfa_totp_verify_enabled {
-        Ok(())
-    } else {
-        Err(AuthError::SwitchedOff(Feature::verify(&factor.factor_type)))
+fn verifiable_type(auth: &Auth, factor: &Factor) -> Result<CodeType, AuthError> {
+    match CodeType::of(&factor.factor_type) {
+        Some(CodeType::Totp) if auth.config.mfa_totp_verify_enabled => Ok(CodeType::Totp),
+        Some(CodeType::Phone) if auth.config.mfa_phone_verify_enabled => Ok(CodeType::Phone),
+        Some(CodeType::Totp | CodeType::Phone) | None => {
+            Err(AuthError::SwitchedOff(Feature::verify(&factor.factor_type)))
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Links that an admin generates (auth.md §3.12): each type's effect on the account, and its code, which is like a mailed one.
 
+use basalt_core::random;
 use basalt_pg::pool::Tx;
 use jiff::Timestamp;
 
@@ -170,7 +171,7 @@ impl LinkRequest<'_> {
         match kind {
             LinkType::Invite => {
                 let (email, data) = (self.email.clone(), self.data.clone());
-                Invitee { email, audience: self.audience, data, now }
+                Invitee { email, audience: self.audience, data, now, id: random::uuid() }
                     .invite(tx, auth.config.default_role(), auth.audit_log(&origin.client), actor)
                     .await
             }

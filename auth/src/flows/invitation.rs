@@ -2,6 +2,7 @@
 
 use basalt_pg::pool::Tx;
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use crate::audit::{self, Action, AuditLog};
 use crate::error::AuthError;
@@ -16,9 +17,21 @@ pub(crate) struct Invitee<'a> {
     /// Metadata of a new account.
     pub(crate) data: Object,
     pub(crate) now: Timestamp,
+    /// Of a new account.
+    pub(crate) id: Uuid,
 }
 
 impl Invitee<'_> {
+    /// The account to create, unless there is one.
+    pub(crate) fn new_user<'a>(&'a self, default_role: &'a str) -> NewUser<'a> {
+        NewUser {
+            id: self.id,
+            email: Some(&self.email),
+            user_metadata: self.data.clone(),
+            ..NewUser::new(self.audience, default_role)
+        }
+    }
+
     /// Finds or creates the account and marks it as invited.
     ///
     /// # Errors
@@ -34,12 +47,7 @@ impl Invitee<'_> {
             Some(user) if user.email_confirmed_at.is_some() => return Err(AuthError::EmailExists),
             Some(user) => user,
             None => {
-                let new = NewUser {
-                    email: Some(&self.email),
-                    user_metadata: self.data.clone(),
-                    ..NewUser::new(self.audience, default_role)
-                };
-                let created = create(tx, new, self.now).await;
+                let created = create(tx, self.new_user(default_role), self.now).await;
                 let id = created.map_err(|error| error.map_taken_address(AuthError::EmailExists))?;
                 read_back(tx, id).await?
             }

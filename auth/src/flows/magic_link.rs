@@ -4,6 +4,7 @@
 //! No password is hashed, so that all cases take the same time.
 
 use basalt_pg::pool::Tx;
+use uuid::Uuid;
 
 use crate::audit::{self, Action};
 use crate::codes::challenge::Challenge;
@@ -11,7 +12,7 @@ use crate::database;
 use crate::error::AuthError;
 use crate::flows::code_emails::CodeEmails;
 use crate::origin::Origin;
-use crate::state::Auth;
+use crate::state::{Approval, Auth};
 use crate::users::create::{NewUser, create};
 use crate::users::{self, Object, User, read_back};
 
@@ -30,19 +31,53 @@ impl MagicLink {
         let emails = || CodeEmails::about_address(auth, origin, self.challenge.clone());
         let first = emails()?;
         let padding = auth.response_times.start();
-        let asked = match self.ask(auth, origin, first).await {
-            // A concurrent request took the address.
-            Err(error) if error.is_taken_address() => match emails() {
-                Ok(again) => self.ask(auth, origin, again).await,
-                Err(error) => Err(error),
-            },
-            asked => asked,
+        let asked = async {
+            let approved = self.approve(auth, origin).await?;
+            match self.ask(auth, origin, first, approved).await {
+                // A concurrent request took the address.
+                Err(error) if error.is_taken_address() => self.ask(auth, origin, emails()?, approved).await,
+                asked => asked,
+            }
         };
+        let asked = Box::pin(asked).await;
         padding.wait().await;
         asked
     }
 
-    async fn ask(&self, auth: &Auth, origin: &Origin, mut emails: CodeEmails<'_>) -> Result<(), AuthError> {
+    /// Asks the hook about a new account.
+    async fn approve(&self, auth: &Auth, origin: &Origin) -> Result<Approval, AuthError> {
+        let approval = Approval::new(auth);
+        if !approval.is_required || !self.may_create || auth.config.disable_signup {
+            return Ok(approval);
+        }
+        let audience = auth.audience(origin);
+        let tx = auth.begin(origin).await?;
+        let found = users::find_by_email(&tx, &self.email, audience).await;
+        if database::finish(tx, found).await?.is_some() {
+            return Ok(approval);
+        }
+        auth.approve_new_user(origin, &self.new_user(auth, origin, approval.user_id)).await?;
+        Ok(approval.given())
+    }
+
+    fn new_user<'a>(&'a self, auth: &'a Auth, origin: &'a Origin, id: Uuid) -> NewUser<'a> {
+        NewUser {
+            id,
+            email: Some(&self.email),
+            password_hash: Some(auth.hasher.random_hash()),
+            user_metadata: self.data.clone(),
+            is_sign_up: true,
+            ..NewUser::new(auth.audience(origin), auth.config.default_role())
+        }
+    }
+
+    async fn ask(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        mut emails: CodeEmails<'_>,
+        approval: Approval,
+    ) -> Result<(), AuthError> {
         let audience = auth.audience(origin);
         let tx = auth.begin(origin).await?;
         let asked = async {
@@ -53,13 +88,12 @@ impl MagicLink {
                 }
                 None if !self.may_create => Err(AuthError::OtpDisabled),
                 _ if auth.config.disable_signup => Err(AuthError::SignupDisabled),
-                found => self.sign_up(auth, origin, &tx, found, &mut emails).await,
+                found => self.sign_up(auth, origin, &tx, found, approval, &mut emails).await,
             }
         }
         .await;
         database::finish(tx, asked).await?;
-        emails.sent();
-        Ok(())
+        emails.deliver().await
     }
 
     async fn sign_in(
@@ -82,19 +116,14 @@ impl MagicLink {
         origin: &Origin,
         tx: &Tx,
         found: Option<User>,
+        approval: Approval,
         emails: &mut CodeEmails<'_>,
     ) -> Result<(), AuthError> {
         let now = emails.now;
         let user = match found {
             Some(user) => user,
             None => {
-                let new = NewUser {
-                    email: Some(&self.email),
-                    password_hash: Some(auth.hasher.random_hash()),
-                    user_metadata: self.data.clone(),
-                    is_sign_up: true,
-                    ..NewUser::new(auth.audience(origin), auth.config.default_role())
-                };
+                let new = self.new_user(auth, origin, approval.check()?);
                 let id = create(tx, new, now).await?;
                 read_back(tx, id).await?
             }

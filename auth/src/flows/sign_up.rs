@@ -15,11 +15,13 @@ use crate::codes::challenge::Challenge;
 use crate::database;
 use crate::error::AuthError;
 use crate::flows::code_emails::CodeEmails;
+use crate::flows::code_sms::CodeSms;
 use crate::limits::rate_limit::Counter;
 use crate::origin::Origin;
 use crate::passwords::hasher::{HashError, Verdict};
 use crate::sessions::access_token::Granted;
 use crate::sessions::{self, PasswordState};
+use crate::sms::{Channel, SmsKind};
 use crate::state::Auth;
 use crate::users::create::{NewUser, create, provider_metadata};
 use crate::users::{self, Account, Object, User, read_back, row_missing};
@@ -74,6 +76,31 @@ pub(crate) struct SignUp {
     pub(crate) password: String,
     pub(crate) data: Object,
     pub(crate) challenge: Option<Challenge>,
+    /// For a sign-up by phone.
+    pub(crate) channel: Channel,
+}
+
+/// The message that confirms a sign-up.
+enum CodeMessage<'a> {
+    Email(CodeEmails<'a>),
+    Sms(CodeSms<'a>),
+}
+
+impl CodeMessage<'_> {
+    const fn now(&self) -> Timestamp {
+        match self {
+            Self::Email(emails) => emails.now,
+            Self::Sms(sms) => sms.now,
+        }
+    }
+
+    /// Sends the message after the commit.
+    async fn deliver(self) -> Result<(), AuthError> {
+        match self {
+            Self::Email(emails) => emails.deliver().await,
+            Self::Sms(sms) => sms.deliver().await.map(|_message_id| ()),
+        }
+    }
 }
 
 /// Result of a sign-up.
@@ -88,9 +115,6 @@ impl SignUp {
     pub(crate) async fn run(&self, auth: &Auth, origin: &Origin) -> Result<SignedUp, AuthError> {
         match &self.contact {
             Contact::Email(email) if !auth.config.mailer_autoconfirm => auth.mailer.check_recipient(email)?,
-            Contact::Phone(_) if !auth.config.sms_autoconfirm => {
-                return Err(AuthError::SmsSendFailed("confirmation"));
-            }
             Contact::Email(_) | Contact::Phone(_) => {}
         }
         match self.find(auth, origin).await? {
@@ -118,27 +142,47 @@ impl SignUp {
 
     async fn create(&self, auth: &Auth, origin: &Origin) -> Result<SignedUp, AuthError> {
         if self.contact.is_autoconfirmed(auth) {
-            let hash = auth.hasher.hash(&self.password).await?;
+            let new = self.new_user(auth, origin, auth.hasher.hash(&self.password).await?);
+            auth.approve_new_user(origin, &new).await?;
             let tx = auth.begin(origin).await?;
-            let granted = self.create_confirmed(auth, origin, &tx, hash).await;
+            let granted = self.create_confirmed(auth, origin, &tx, new).await;
             return Ok(SignedUp::SignedIn(Box::new(database::finish(tx, granted).await?)));
         }
-        let mut emails = self.emails(auth, origin)?;
-        let hash = auth.hasher.hash(&self.password).await?;
+        let message = self.message(auth, origin)?;
+        let new = self.new_user(auth, origin, auth.hasher.hash(&self.password).await?);
         let padding = auth.response_times.start();
-        let tx = auth.begin(origin).await?;
-        let signed_up = self.create_unconfirmed(auth, origin, &tx, hash, &mut emails).await;
-        let signed_up = database::finish(tx, signed_up).await;
+        let signed_up = Box::pin(self.approve_and_create(auth, origin, new, message)).await;
         padding.wait().await;
-        let signed_up = signed_up?;
+        signed_up
+    }
+
+    async fn approve_and_create(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        new: NewUser<'_>,
+        mut message: CodeMessage<'_>,
+    ) -> Result<SignedUp, AuthError> {
+        auth.approve_new_user(origin, &new).await?;
+        let tx = auth.begin(origin).await?;
+        let signed_up = self.create_unconfirmed(auth, origin, &tx, new, &mut message).await;
+        let signed_up = database::finish(tx, signed_up).await?;
         if matches!(signed_up, SignedUp::Unconfirmed(_)) {
-            emails.sent();
+            message.deliver().await?;
         }
         Ok(signed_up)
     }
 
-    fn emails<'a>(&self, auth: &'a Auth, origin: &Origin) -> Result<CodeEmails<'a>, AuthError> {
-        CodeEmails::about_address(auth, origin, self.challenge.clone())
+    fn message<'a>(&self, auth: &'a Auth, origin: &'a Origin) -> Result<CodeMessage<'a>, AuthError> {
+        Ok(match &self.contact {
+            Contact::Email(_) => {
+                CodeMessage::Email(CodeEmails::about_address(auth, origin, self.challenge.clone())?)
+            }
+            Contact::Phone(phone) => {
+                let (channel, kind) = (self.channel, SmsKind::Confirmation);
+                CodeMessage::Sms(CodeSms::about_number(auth, origin, channel, phone, kind)?)
+            }
+        })
     }
 
     async fn create_confirmed(
@@ -146,10 +190,10 @@ impl SignUp {
         auth: &Auth,
         origin: &Origin,
         tx: &Tx,
-        hash: String,
+        new: NewUser<'_>,
     ) -> Result<Granted, AuthError> {
         let now = auth.now();
-        let user = self.insert(auth, origin, tx, hash, now).await?;
+        let user = insert(tx, new, now).await?;
         self.record(auth, origin, tx, &user, Action::UserSignedUp, now).await?;
         self.confirm_and_begin(auth, origin, tx, &user, PasswordState::default(), now).await
     }
@@ -159,11 +203,11 @@ impl SignUp {
         auth: &Auth,
         origin: &Origin,
         tx: &Tx,
-        hash: String,
-        emails: &mut CodeEmails<'_>,
+        new: NewUser<'_>,
+        message: &mut CodeMessage<'_>,
     ) -> Result<SignedUp, AuthError> {
-        let now = emails.now;
-        let user = self.insert(auth, origin, tx, hash, now).await?;
+        let now = message.now();
+        let user = insert(tx, new, now).await?;
         if self.contact.is_confirmed(&user) {
             // By a trigger of the project, which knows that the address is proven (decision 0140).
             self.record(auth, origin, tx, &user, Action::UserSignedUp, now).await?;
@@ -172,29 +216,24 @@ impl SignUp {
             return Ok(SignedUp::SignedIn(Box::new(granted)));
         }
         self.record(auth, origin, tx, &user, Action::UserConfirmationRequested, now).await?;
-        emails.confirmation(tx, &user).await.map_err(AuthError::signing_up)?;
+        let sent = match message {
+            CodeMessage::Email(emails) => emails.confirmation(tx, &user).await,
+            CodeMessage::Sms(sms) => sms.first_confirmation(tx, &user).await,
+        };
+        sent.map_err(AuthError::signing_up)?;
         let account = users::account(tx, user.id).await?.ok_or_else(row_missing)?;
         Ok(SignedUp::Unconfirmed(Box::new(account)))
     }
 
-    async fn insert(
-        &self,
-        auth: &Auth,
-        origin: &Origin,
-        tx: &Tx,
-        hash: String,
-        now: Timestamp,
-    ) -> Result<User, AuthError> {
-        let new = NewUser {
+    fn new_user<'a>(&'a self, auth: &'a Auth, origin: &'a Origin, hash: String) -> NewUser<'a> {
+        NewUser {
             email: self.contact.email(),
             phone: self.contact.phone(),
             password_hash: Some(hash),
             user_metadata: self.data.clone(),
             is_sign_up: true,
             ..NewUser::new(auth.audience(origin), auth.config.default_role())
-        };
-        let id = create(tx, new, now).await?;
-        read_back(tx, id).await
+        }
     }
 
     async fn record(
@@ -239,16 +278,16 @@ impl SignUp {
             (true, _) if is_autoconfirmed => Err(AuthError::UserAlreadyExists),
             (false, true) => self.sign_in_unconfirmed(auth, origin, user).await,
             (is_confirmed, _) => {
-                let emails = self.emails(auth, origin)?;
+                let message = self.message(auth, origin)?;
                 // Takes the same time as a new account.
                 auth.hasher.hash(&self.password).await?;
                 let padding = auth.response_times.start();
                 let account = if is_confirmed {
                     let account = self.obfuscate(auth, origin, &user).await;
-                    drop(emails);
+                    drop(message);
                     account
                 } else {
-                    self.resend_confirmation(auth, origin, user.id, emails).await
+                    self.resend_confirmation(auth, origin, user.id, message).await
                 };
                 padding.wait().await;
                 Ok(SignedUp::Unconfirmed(Box::new(account?)))
@@ -263,7 +302,10 @@ impl SignUp {
         origin: &Origin,
         user: User,
     ) -> Result<SignedUp, AuthError> {
-        let name = user.email.to_lowercase();
+        let name = match &self.contact {
+            Contact::Email(_) => user.email.to_lowercase(),
+            Contact::Phone(_) => user.phone.clone(),
+        };
         let attempt = auth.limits.accounts.attempt(&name, Counter::UnknownNetworks).await?;
         let stored = user.encrypted_password.as_deref();
         match auth.hasher.verify_sign_in(&self.password, stored, false).await {
@@ -289,18 +331,22 @@ impl SignUp {
         auth: &Auth,
         origin: &Origin,
         id: Uuid,
-        mut emails: CodeEmails<'_>,
+        mut message: CodeMessage<'_>,
     ) -> Result<Account, AuthError> {
         let tx = auth.begin(origin).await?;
         let account = async {
             let user = users::lock(&tx, id).await?.ok_or_else(row_missing)?;
-            self.record(auth, origin, &tx, &user, Action::UserConfirmationRequested, emails.now).await?;
-            emails.confirmation(&tx, &user).await?;
+            let action = Action::UserConfirmationRequested;
+            self.record(auth, origin, &tx, &user, action, message.now()).await?;
+            match &mut message {
+                CodeMessage::Email(emails) => emails.confirmation(&tx, &user).await?,
+                CodeMessage::Sms(sms) => sms.confirmation(&tx, &user).await?,
+            }
             users::account(&tx, id).await?.ok_or_else(row_missing)
         }
         .await;
         let mut account = database::finish(tx, account).await?;
-        emails.sent();
+        message.deliver().await?;
         if account.user.invited_at.is_some() {
             // Do not reveal the inviter's data to a client that signs up with the invited address.
             account.user.user_metadata = Object::new();
@@ -328,11 +374,17 @@ impl SignUp {
     }
 }
 
+async fn insert(tx: &Tx, new: NewUser<'_>, now: Timestamp) -> Result<User, AuthError> {
+    let id = create(tx, new, now).await?;
+    read_back(tx, id).await
+}
+
 /// Creates an anonymous account and signs in.
 pub(crate) async fn anonymous(auth: &Auth, origin: &Origin, data: Object) -> Result<Granted, AuthError> {
     let now = auth.now();
     let new =
         NewUser { user_metadata: data, ..NewUser::new(auth.audience(origin), auth.config.default_role()) };
+    auth.approve_new_user(origin, &new).await?;
     let tx = auth.begin(origin).await?;
     let granted = async {
         let id = create(&tx, new, now).await?;

@@ -280,5 +280,6 @@ pub(crate) async fn sign_in(
         weak_password: None,
         provider_tokens: None,
         client: None,
+        is_refresh: false,
     })
 }

@@ -128,7 +128,8 @@ pub(crate) async fn read_json_or_default<T: DeserializeOwned + Default>(body: Bo
     if bytes.is_empty() { Ok(T::default()) } else { parse_json(&bytes) }
 }
 
-fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AuthError> {
+/// Parses a body; see [`read_json`].
+pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AuthError> {
     let bad = |reason: String| AuthError::BadJson(reason);
     if bytes.is_empty() {
         return Err(bad("unexpected end of JSON input".to_owned()));

@@ -11,6 +11,9 @@ use uuid::Uuid;
 
 use crate::config::AuthConfig;
 use crate::error::AuthError;
+use crate::hook_types::HookKind;
+use crate::hooks::Hooks;
+use crate::origin::Origin;
 use crate::passwords::policy::Weakness;
 use crate::providers::ProviderTokens;
 use crate::sessions::{Amr, NewSession, aal};
@@ -58,9 +61,19 @@ pub(crate) struct Granted {
     pub(crate) provider_tokens: Option<ProviderTokens>,
     /// `None` for the user's own sessions.
     pub(crate) client: Option<ClientGrant>,
+    /// Whether the session existed before.
+    pub(crate) is_refresh: bool,
 }
 
 impl Granted {
+    /// How the token was obtained, for hooks.
+    fn method(&self) -> &str {
+        if self.is_refresh {
+            return "token_refresh";
+        }
+        self.amr.first().map(|entry| entry.method.as_str()).unwrap_or_default()
+    }
+
     /// Loads the rest of a new session's account.
     pub(crate) async fn from_new_session(
         tx: &Tx,
@@ -78,6 +91,7 @@ impl Granted {
             weak_password: None,
             provider_tokens: None,
             client: None,
+            is_refresh: false,
         })
     }
 }
@@ -109,15 +123,49 @@ impl AccessTokens {
         }
     }
 
-    /// Issues the access token of a granted session.
+    /// Issues the access token of a granted session. A hook may change its claims.
     ///
     /// # Errors
-    /// It cannot be signed.
-    pub(crate) fn issue(&self, granted: &Granted) -> Result<AccessToken, AuthError> {
+    /// The hook fails, or the token cannot be signed.
+    pub(crate) async fn issue(
+        &self,
+        hooks: &Hooks,
+        origin: &Origin,
+        granted: &Granted,
+    ) -> Result<AccessToken, AuthError> {
+        let claims = self.claims(granted);
+        let (iat, exp) = (claims.iat, claims.exp);
+        if !hooks.is_enabled(HookKind::CustomAccessToken) {
+            return Ok(AccessToken {
+                text: self.keys.sign(&claims)?,
+                expires_in: exp - iat,
+                expires_at: exp,
+            });
+        }
+        let Ok(Value::Object(claims)) = serde_json::to_value(&claims) else {
+            return Err(AuthError::Internal("claims are not a JSON object".to_owned()));
+        };
+        let (user_id, method) = (granted.account.user.id, granted.method());
+        let mut claims = hooks.custom_access_token(origin, granted.now, user_id, method, claims).await?;
+        if let Some(client) = &granted.client {
+            // A token of an OAuth client must never become one of the user's own.
+            claims.insert("client_id".to_owned(), client.client_id.to_string().into());
+            claims.insert("scope".to_owned(), client.scope.as_str().into());
+        }
+        let seconds = |name: &str, default| claims.get(name).and_then(Value::as_i64).unwrap_or(default);
+        let (iat, exp) = (seconds("iat", iat), seconds("exp", exp));
+        Ok(AccessToken {
+            text: self.keys.sign(&claims)?,
+            expires_in: exp.saturating_sub(iat),
+            expires_at: exp,
+        })
+    }
+
+    fn claims<'a>(&'a self, granted: &'a Granted) -> AccessClaims<'a> {
         let user = &granted.account.user;
         let issued_at = granted.now.as_second();
         let expires_at = issued_at.saturating_add(self.lifetime_seconds);
-        let claims = AccessClaims {
+        AccessClaims {
             iss: &self.issuer,
             sub: user.id,
             aud: &user.aud,
@@ -135,8 +183,7 @@ impl AccessTokens {
             is_anonymous: user.is_anonymous,
             client_id: granted.client.as_ref().map(|client| client.client_id),
             scope: granted.client.as_ref().map(|client| client.scope.as_str()),
-        };
-        Ok(AccessToken { text: self.keys.sign(&claims)?, expires_in: self.lifetime_seconds, expires_at })
+        }
     }
 
     /// Issues an ID token, which tells the OAuth client of a session who the user is. `claims` are those of the granted scopes.

@@ -83,6 +83,7 @@ select ",
             weak_password: None,
             provider_tokens: None,
             client: None,
+            is_refresh: false,
         }))
     }
 }

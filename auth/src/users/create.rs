@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::error::AuthError;
-use crate::users::{self, Object};
+use crate::users::{self, Account, Object, User};
 
 /// An account to create. It is anonymous without e-mail address and phone number.
 pub(crate) struct NewUser<'a> {
@@ -53,6 +53,33 @@ impl<'a> NewUser<'a> {
             is_sign_up: false,
         }
     }
+
+    /// The account as a hook sees it before it is created.
+    pub(crate) fn preview(&self, now: Timestamp) -> Account {
+        let mut user = User {
+            aud: self.audience.to_owned(),
+            role: self.role.to_owned(),
+            email: self.email.unwrap_or_default().to_owned(),
+            phone: self.phone.unwrap_or_default().to_owned(),
+            user_metadata: self.user_metadata.clone(),
+            is_anonymous: self.is_anonymous(),
+            ..User::blank(self.id, now)
+        };
+        let providers: Vec<&str> = match &self.external {
+            Some(external) => vec![external.provider],
+            None => [("email", self.email), ("phone", self.phone)]
+                .into_iter()
+                .filter_map(|(provider, address)| address.map(|_address| provider))
+                .collect(),
+        };
+        user.app_metadata = provider_metadata(&providers);
+        user.app_metadata.extend(self.app_metadata.clone());
+        Account { user, identities: Vec::new(), factors: Vec::new() }
+    }
+
+    const fn is_anonymous(&self) -> bool {
+        self.email.is_none() && self.phone.is_none() && self.external.is_none()
+    }
 }
 
 // Unused token columns are '' as in upstream: other readers of this table do not expect NULL.
@@ -68,8 +95,8 @@ values ('00000000-0000-0000-0000-000000000000', $1, $2, $3, $4, $5, $6, $7, $8, 
 /// # Errors
 /// Another account has the address ([`AuthError::taken_address`]), a trigger raises an error, or the database fails.
 pub(crate) async fn create(tx: &Tx, new: NewUser<'_>, now: Timestamp) -> Result<Uuid, AuthError> {
+    let is_anonymous = new.is_anonymous();
     let NewUser { id, audience, role, email, phone, password_hash, user_metadata, is_sign_up, .. } = new;
-    let is_anonymous = email.is_none() && phone.is_none() && new.external.is_none();
     let sent = if is_sign_up { user_metadata.clone() } else { Object::new() };
     let mut identities = Vec::new();
     if let Some(external) = &new.external {

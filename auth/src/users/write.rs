@@ -194,6 +194,18 @@ where user_id = $1 and token_type in ('email_change_token_new', 'email_change_to
     Ok(())
 }
 
+/// Stores a requested number. Voids a code of an earlier request.
+pub(crate) async fn request_phone_change(
+    tx: &Tx,
+    id: Uuid,
+    phone: &str,
+    now: Timestamp,
+) -> Result<(), AuthError> {
+    const REQUEST: &str = "update auth.users set phone_change = $2, updated_at = $3 where id = $1";
+    tx.execute(REQUEST, &[&id, &phone, &now]).await.map_err(AuthError::updating)?;
+    Ok(())
+}
+
 /// Removes an identity and its phone number, or replaces its address by that of a remaining identity.
 ///
 /// # Errors

@@ -77,7 +77,7 @@ const NAMES: &[(&str, Meaning)] = &[
     // Prefixes of features that are not available yet.
     ("CUSTOM_OAUTH_", Later("sign-in through custom providers")),
     ("EXTERNAL_", Later("sign-in with this provider")),
-    ("HOOK_", Later("hooks")),
+    ("HOOK_", Later("this hook")),
     ("INDEX_WORKER_", Later("the index worker")),
     ("MAILER_EMAIL_VALIDATION_", Later("a service that validates addresses")),
     ("MFA_", Later("this kind of second factor")),
@@ -87,10 +87,9 @@ const NAMES: &[(&str, Meaning)] = &[
     ("RATE_LIMIT_", Later("this rate limit")),
     ("RELOADING_", Later("reloading of the configuration")),
     ("SAML_", Later("single sign-on")),
-    ("SECURITY_CAPTCHA_", Later("captchas")),
     ("SECURITY_", Later("this setting")),
     ("SESSIONS_", Later("this limit on sessions")),
-    ("SMS_", Later("text messages")),
+    ("SMS_", Later("this provider of text messages")),
     ("MAILER_", Later("this mail setting")),
     ("WEBAUTHN_", Later("passkeys")),
 ];
@@ -134,7 +133,11 @@ pub(super) fn form() -> Form {
         // GoTrue spells this as one word.
         let name = name.to_ascii_uppercase().replace("_URL_PATHS_", "_URLPATHS_");
         let is_rate = setting.key.starts_with("auth.rate_limit_");
-        let meaning = if is_rate { As(setting.key, whole_rate) } else { Same(setting.key) };
+        let meaning = match setting.key {
+            "auth.sms_test_otp" => As(setting.key, pairs),
+            key if is_rate => As(key, whole_rate),
+            key => Same(key),
+        };
         Some(Name { name: name.into(), aliases: &[], meaning })
     });
     Form {
@@ -201,6 +204,11 @@ fn log_filter(text: &str) -> Result<String, String> {
         _ => return Err("must be one of trace, debug, info, warn, error, fatal, panic".to_owned()),
     };
     Ok(filter.to_owned())
+}
+
+/// GoTrue separates name and value by a colon or an equals sign.
+fn pairs(text: &str) -> Result<String, String> {
+    Ok(text.replace(':', "="))
 }
 
 /// GoTrue's rates may have a fraction; round it down.

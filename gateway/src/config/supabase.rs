@@ -28,9 +28,6 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Maximum number of keys.
 const MAX_KEYS: usize = 20_000;
 
-const SECOND_FACTORS: Meaning = Later("second factors other than authenticator apps");
-const TEXT_MESSAGES: Meaning = Later("text messages");
-
 /// Its keys. Those with a function of their own below are `Special`.
 const NAMES: &[(&str, Meaning)] = &[
     ("project_id", Special("used for addresses such as `<project_id>.supabase.co` in SQL")),
@@ -91,21 +88,26 @@ const NAMES: &[(&str, Meaning)] = &[
     ("auth.sms.enable_signup", Same("auth.external_phone_enabled")),
     ("auth.sms.enable_confirmations", As("auth.sms_autoconfirm", negated)),
     ("auth.sms.max_frequency", Same("auth.sms_max_frequency")),
-    ("auth.sms.template", Ignored),
-    ("auth.sms.", TEXT_MESSAGES),
+    ("auth.sms.template", Same("auth.sms_template")),
+    ("auth.sms.test_otp.", Special("`auth.sms_test_otp`")),
+    ("auth.sms.twilio.", Special("`auth.sms_provider` and `auth.sms_twilio_*`")),
+    ("auth.sms.", Later("this provider of text messages")),
     ("auth.mfa.max_enrolled_factors", Same("auth.mfa_max_enrolled_factors")),
     ("auth.mfa.totp.enroll_enabled", Same("auth.mfa_totp_enroll_enabled")),
     ("auth.mfa.totp.verify_enabled", Same("auth.mfa_totp_verify_enabled")),
-    ("auth.mfa.phone.enroll_enabled", SECOND_FACTORS),
-    ("auth.mfa.phone.verify_enabled", SECOND_FACTORS),
+    ("auth.mfa.phone.enroll_enabled", Same("auth.mfa_phone_enroll_enabled")),
+    ("auth.mfa.phone.verify_enabled", Same("auth.mfa_phone_verify_enabled")),
+    ("auth.mfa.phone.otp_length", Same("auth.mfa_phone_otp_length")),
+    ("auth.mfa.phone.template", Same("auth.mfa_phone_template")),
+    ("auth.mfa.phone.max_frequency", Same("auth.mfa_phone_max_frequency")),
     ("auth.mfa.web_authn.enroll_enabled", Same("auth.mfa_web_authn_enroll_enabled")),
     ("auth.mfa.web_authn.verify_enabled", Same("auth.mfa_web_authn_verify_enabled")),
     ("auth.mfa.", Ignored),
     ("auth.external.", Special("`auth.external_*`")),
     ("auth.third_party.", Later("tokens of other issuers")),
     ("auth.web3.", Later("sign-in with wallets")),
-    ("auth.hook.", Later("hooks")),
-    ("auth.captcha.", Later("captchas")),
+    ("auth.hook.", Special("`auth.hook_*`")),
+    ("auth.captcha.", Special("`auth.security_captcha_*`")),
     ("auth.oauth_server.enabled", Same("auth.oauth_server_enabled")),
     ("auth.oauth_server.allow_dynamic_registration", Same("auth.oauth_server_allow_dynamic_registration")),
     ("auth.oauth_server.authorization_url_path", Same("auth.oauth_server_authorization_path")),
@@ -151,6 +153,10 @@ const SWITCHED: [&str; 10] = [
 
 /// Sections of sign-in providers.
 const PROVIDERS: &str = "auth.external.";
+/// Sections of hooks.
+const HOOKS: &str = "auth.hook.";
+/// Switched tables of which all keys matter.
+const READ_WHOLE: [&str; 4] = [PROVIDERS, HOOKS, "auth.captcha", "auth.sms.twilio"];
 
 /// Keys of `[functions.NAME]`.
 const FUNCTION_KEYS: [&str; 6] = ["enabled", "verify_jwt", "import_map", "entrypoint", "static_files", "env"];
@@ -273,6 +279,9 @@ impl ConfigReader<'_> {
         self.out.warnings.append(&mut entries.warnings);
         self.read_mail(&parts);
         self.read_providers(&parts);
+        self.read_hooks(&parts);
+        self.read_captcha(&parts);
+        self.read_sms(&parts);
         if !secrets.is_empty() {
             let source = Source::File { path: self.file.path.clone(), line: 1 };
             self.write("functions.secrets", Value::Pairs(secrets), &source);
@@ -304,7 +313,9 @@ impl ConfigReader<'_> {
             let is_switched = SWITCHED.iter().any(|start| format!("{name}.").starts_with(start));
             match inner.get("enabled").filter(|_| is_switched) {
                 Some(flag) if matches!(flag.get_ref(), DeValue::Boolean(false)) => {}
-                Some(_) if name.starts_with(PROVIDERS) => self.flatten(inner, &name, leaves),
+                Some(_) if READ_WHOLE.iter().any(|start| name.starts_with(start)) => {
+                    self.flatten(inner, &name, leaves)
+                }
                 Some(flag) => leaves.push(leaf(format!("{name}.enabled"), flag.get_ref())),
                 None => self.flatten(inner, &name, leaves),
             }
@@ -474,6 +485,96 @@ impl ConfigReader<'_> {
                 ));
             } else if !text.is_empty() {
                 self.write(setting.key, Value::Bare(text.clone()), source);
+            }
+        }
+    }
+
+    /// `[auth.hook.NAME]`. A hook without a valid address stays off, with a warning.
+    fn read_hooks(&mut self, parts: &BTreeMap<String, (String, Source)>) {
+        for (name, (flag, source)) in parts {
+            let Some(hook) = name.strip_prefix(HOOKS).and_then(|name| name.strip_suffix(".enabled")) else {
+                continue;
+            };
+            if flag != "true" {
+                continue;
+            }
+            let part = |key: &str| parts.get(&format!("{HOOKS}{hook}.{key}"));
+            let text = |key: &str| part(key).map(|(text, _)| text.as_str()).unwrap_or_default();
+            if let Some(fault) = basalt_auth::hook_fault(text("uri"), text("secrets")) {
+                self.out
+                    .warnings
+                    .push(format!("{source}: the hook {hook} stays off: its uri or secrets {fault}"));
+                continue;
+            }
+            for key in ["enabled", "uri", "secrets"] {
+                let Some((text, source)) = part(key).filter(|(text, _)| !text.is_empty()) else { continue };
+                let Some(setting) = setting(&format!("auth.hook_{hook}_{key}")) else {
+                    self.out.warnings.push(format!("{source}: not available yet (the hook {hook}); ignored"));
+                    break;
+                };
+                self.write(setting.key, Value::Bare(text.clone()), source);
+            }
+        }
+    }
+
+    /// `[auth.captcha]`. Without a secret it stays off, with a warning.
+    fn read_captcha(&mut self, parts: &BTreeMap<String, (String, Source)>) {
+        let part = |key: &str| parts.get(&format!("auth.captcha.{key}")).filter(|(text, _)| !text.is_empty());
+        let Some((flag, source)) = part("enabled") else { return };
+        let is_known =
+            part("provider").is_none_or(|(name, _)| matches!(name.as_str(), "hcaptcha" | "turnstile"));
+        if flag != "true" {
+            return;
+        }
+        if part("secret").is_none() || !is_known {
+            self.out.warnings.push(format!(
+                "{source}: captchas need a secret, and the provider hcaptcha or turnstile, and stay off"
+            ));
+            return;
+        }
+        for (key, ours) in [
+            ("enabled", "auth.security_captcha_enabled"),
+            ("provider", "auth.security_captcha_provider"),
+            ("secret", "auth.security_captcha_secret"),
+        ] {
+            if let Some((text, source)) = part(key) {
+                self.write(ours, Value::Bare(text.clone()), source);
+            }
+        }
+    }
+
+    /// `[auth.sms.twilio]` and `[auth.sms.test_otp]`.
+    fn read_sms(&mut self, parts: &BTreeMap<String, (String, Source)>) {
+        let mut codes = Vec::new();
+        let mut codes_source = None;
+        for (name, (text, source)) in parts {
+            if let Some(phone) = name.strip_prefix("auth.sms.test_otp.") {
+                let is_number = |text: &str, most: usize| {
+                    (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+                };
+                if is_number(phone.trim_start_matches('+'), 15) && is_number(text, 10) {
+                    codes.push((phone.to_owned(), Value::Text(text.clone())));
+                    codes_source = Some(source.clone());
+                } else {
+                    self.out.warnings.push(format!("{source}: must be a phone number with a code; ignored"));
+                }
+            }
+        }
+        if let Some(source) = codes_source {
+            self.write("auth.sms_test_otp", Value::Pairs(codes), &source);
+        }
+        let part =
+            |key: &str| parts.get(&format!("auth.sms.twilio.{key}")).filter(|(text, _)| !text.is_empty());
+        let Some((_flag, source)) = part("enabled").filter(|(flag, _)| flag == "true") else { return };
+        self.write("auth.sms_provider", Value::Text("twilio".to_owned()), source);
+        for (key, ours) in [
+            ("account_sid", "auth.sms_twilio_account_sid"),
+            ("auth_token", "auth.sms_twilio_auth_token"),
+            ("message_service_sid", "auth.sms_twilio_message_service_sid"),
+            ("content_sid", "auth.sms_twilio_content_sid"),
+        ] {
+            if let Some((text, source)) = part(key) {
+                self.write(ours, Value::Text(text.clone()), source);
             }
         }
     }

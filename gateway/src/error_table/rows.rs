@@ -34,6 +34,12 @@ pub(super) const AUTH: &[Row] = &[
         "The callback's state is unknown, expired, or belongs to another browser.",
         "Start the sign-in again in the same browser.",
     ),
+    row(
+        "captcha_failed",
+        "400",
+        "The captcha's token is missing, invalid or used.",
+        "Show the captcha again, and send its token as `captchaToken`.",
+    ),
     row("conflict", "400", "Another custom provider has the identifier.", "Choose another identifier."),
     row("current_password_invalid", "400", "The current password is wrong.", "Ask for the password again."),
     row(
@@ -82,6 +88,30 @@ pub(super) const AUTH: &[Row] = &[
     ),
     row("flow_state_expired", "422", "The PKCE flow took too long.", "Start the flow again."),
     row("flow_state_not_found", "404", "The code is unknown or was used before.", "Start the flow again."),
+    row(
+        "hook_payload_invalid_content_type",
+        "400",
+        "A hook answered something other than JSON.",
+        "Have the hook send `content-type: application/json`.",
+    ),
+    row(
+        "hook_payload_over_size_limit",
+        "422",
+        "The answer of a hook exceeds 200 KB.",
+        "Have the hook answer less.",
+    ),
+    row(
+        "hook_timeout",
+        "422",
+        "A hook took longer than five seconds, or two as a PostgreSQL function.",
+        "Make the hook faster.",
+    ),
+    row(
+        "hook_timeout_after_retry",
+        "422",
+        "No connection to a hook succeeded.",
+        "Check the hook's `auth.hook_<name>_uri` and its server.",
+    ),
     row(
         "identity_already_exists",
         "422",
@@ -172,13 +202,13 @@ pub(super) const AUTH: &[Row] = &[
         "mfa_phone_enroll_not_enabled",
         "422",
         "Factors by phone cannot be enrolled.",
-        "Use another kind of factor.",
+        "Set `auth.mfa_phone_enroll_enabled`, or use another kind of factor.",
     ),
     row(
         "mfa_phone_verify_not_enabled",
         "422",
         "Factors by phone cannot be verified.",
-        "Use another kind of factor.",
+        "Set `auth.mfa_phone_verify_enabled`, or use another kind of factor.",
     ),
     row(
         "mfa_recovery_codes_enroll_not_enabled",
@@ -203,7 +233,19 @@ pub(super) const AUTH: &[Row] = &[
         "mfa_verification_failed",
         "422",
         "The code or the authenticator's response is wrong, or was used before.",
-        "Enter the next code of the app, or start a new challenge.",
+        "Enter the next code of the app, request another message, or start a new challenge.",
+    ),
+    row(
+        "mfa_verification_rejected",
+        "403",
+        "A hook rejected the attempt, and ended the user's sessions.",
+        "Show the message, and sign in again.",
+    ),
+    row(
+        "mfa_verified_factor_exists",
+        "422",
+        "The user has a verified factor with this number.",
+        "Remove that factor first.",
     ),
     row(
         "mfa_webauthn_enroll_not_enabled",
@@ -261,6 +303,12 @@ pub(super) const AUTH: &[Row] = &[
         "over_request_rate_limit",
         "429",
         "Too many requests from this address.",
+        "Wait for the seconds in `Retry-After`.",
+    ),
+    row(
+        "over_sms_send_rate_limit",
+        "429",
+        "Too many text messages to this user, number or country, or in total.",
         "Wait for the seconds in `Retry-After`.",
     ),
     row(
@@ -326,7 +374,12 @@ pub(super) const AUTH: &[Row] = &[
         "Have an administrator create the user (`auth.disable_signup`).",
     ),
     row("single_identity_not_deletable", "422", "It is the user's last identity.", "Link another one first."),
-    row("sms_send_failed", "422", "The text message could not be sent.", "Sign in by e-mail."),
+    row(
+        "sms_send_failed",
+        "422",
+        "The text message could not be sent; the text says why.",
+        "Configure `auth.sms_provider` or the hook `send_sms`, or sign in by e-mail.",
+    ),
     row(
         "too_many_enrolled_mfa_factors",
         "422",

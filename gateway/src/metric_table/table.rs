@@ -80,7 +80,7 @@ pub(super) static METRICS: &[Metric] = &[
     Metric::new("basalt_auth_verifications_total", Counter, &[("type", "signup, recovery, magiclink, …"), ("outcome", "ok, or the error code")], "requests", Happened, "Codes and links submitted for verification.", "Many `otp_expired`: mail arrives late, or scanners open the links (`auth.mailer_confirm_links`)."),
     Metric::new("basalt_auth_codes_died_total", Counter, NONE, "codes", Happened, "Codes invalidated after too many wrong guesses.", "An attempt to guess codes."),
     Metric::new("basalt_auth_refresh_reuse_total", Counter, NONE, "sessions", Happened, "Sessions ended because an old refresh token was reused.", "A stolen token, or a client that keeps two copies of its session."),
-    Metric::new("basalt_auth_rate_limited_total", Counter, &[("bucket", "those below, account, email_sent")], "requests", Happened, "Requests refused with 429.", "account: wrong passwords for one account. email_sent: `auth.rate_limit_email_sent`. Others: one address sends too many requests; behind a proxy, set `server.trusted_proxies`."),
+    Metric::new("basalt_auth_rate_limited_total", Counter, &[("bucket", "those below, account, email_sent, sms_sent")], "requests", Happened, "Requests refused with 429.", "account: wrong passwords for one account. email_sent: `auth.rate_limit_email_sent`. sms_sent: `auth.rate_limit_sms_*`. Others: one address sends too many requests; behind a proxy, set `server.trusted_proxies`."),
     Metric::new("basalt_auth_rate_limit_addresses", Gauge, BUCKET, "addresses", Always, "Addresses tracked by a rate limit.", "At the limit: requests from very many addresses."),
     Metric::new("basalt_auth_rate_limit_addresses_limit", Gauge, BUCKET, "addresses", Always, "The limit on tracked addresses.", ""),
     Metric::new("basalt_auth_rate_limit_accounts", Gauge, NONE, "accounts", Always, "Accounts tracked because of wrong passwords.", "Grows fast: an attempt to guess passwords of many accounts."),
@@ -90,6 +90,8 @@ pub(super) static METRICS: &[Metric] = &[
     Metric::new("basalt_auth_password_hash_seconds", Histogram, NONE, "seconds", Happened, "Time to compute one hash, excluding the time in the queue.", "The server is short of CPU."),
     Metric::new("basalt_auth_rehashed_total", Counter, NONE, "passwords", Happened, "Imported or outdated hashes replaced at sign-in.", ""),
     Metric::new("basalt_auth_breach_list_failures_total", Counter, NONE, "requests", Happened, "Failed requests to the service that lists breached passwords.", "Check `auth.password_hibp_url` and the network."),
+    Metric::new("basalt_auth_hooks_total", Counter, &[("hook", "customize-access-token, before-user-created, password-verification, mfa-verification, send-sms, send-email"), ("outcome", "ok, rejected, failed")], "calls", Happened, "Calls of auth hooks.", "failed: the log has the reason. Requests fail while a hook does."),
+    Metric::new("basalt_auth_sms_total", Counter, &[("kind", "confirmation, phone_change, reauthentication, mfa"), ("outcome", "ok, failed")], "messages", Happened, "Text messages given to the provider.", "failed: the log has the provider's reason. Fast growth: fraudsters request messages; see `auth.sms_allowed_prefixes`."),
     Metric::new("basalt_auth_cleaned_up_total", Counter, &[("table", "of the schema auth")], "rows", Happened, "Expired rows removed.", ""),
     Metric::new("basalt_auth_cleanup_failures_total", Counter, NONE, "clean-ups", Happened, "Clean-ups that failed.", "The log has the reason. Until it is fixed, tables in schema auth keep growing."),
 

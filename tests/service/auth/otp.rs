@@ -155,21 +155,16 @@ async fn disabled_methods_return_their_error() {
     let no_links = quick()
         .config("auth.external_email_magic_link_enabled", "false")
         .config("auth.external_phone_enabled", "true")
+        .config("auth.sms_provider", "twilio")
         .start()
         .await;
+    no_links.expect_log("missing Twilio account SID");
     for path in ["/otp", "/magiclink"] {
         let refused = post(&no_links, path, &json!({ "email": "nobody" })).await;
         assert_error(&refused, 422, "email_provider_disabled", "Login with magic link is disabled");
     }
     for (body, status, code, message) in [
         (json!({ "phone": "x" }), 400, "validation_failed", "Invalid phone number format (E.164 required)"),
-        (
-            json!({ "phone": "491512345", "channel": "whatsapp" }),
-            400,
-            "validation_failed",
-            "Invalid channel, supported values are 'sms' or 'whatsapp'. 'whatsapp' is only supported if Twilio or \
-             Twilio Verify is used as the provider.",
-        ),
         (
             json!({ "phone": "491512345", "create_user": false }),
             422,
@@ -180,11 +175,17 @@ async fn disabled_methods_return_their_error() {
             json!({ "phone": "491512345" }),
             422,
             "sms_send_failed",
-            "Error sending confirmation OTP to provider: no SMS provider is configured",
+            "Error sending confirmation OTP to provider: missing Twilio account SID",
         ),
     ] {
         assert_error(&post(&no_links, "/otp", &body).await, status, code, message);
     }
+
+    let mailbox = quick().config("auth.external_phone_enabled", "true").start().await;
+    let refused = post(&mailbox, "/otp", &json!({ "phone": "491512345", "channel": "whatsapp" })).await;
+    let message = "Invalid channel, supported values are 'sms' or 'whatsapp'. 'whatsapp' is only supported if Twilio or \
+         Twilio Verify is used as the provider.";
+    assert_error(&refused, 400, "validation_failed", message);
 }
 
 #[tokio::test]

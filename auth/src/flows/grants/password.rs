@@ -13,11 +13,13 @@ use uuid::Uuid;
 use crate::database;
 use crate::error::AuthError;
 use crate::fields::{filled, text};
+use crate::hook_types::HookKind;
+use crate::hooks::Decision;
 use crate::limits::rate_limit::{Attempt, Counter};
 use crate::origin::Origin;
 use crate::passwords::hasher::{HashError, Verdict};
 use crate::sessions::access_token::Granted;
-use crate::sessions::{self, PasswordState, SignIn};
+use crate::sessions::{self, PasswordState, Scope, SignIn};
 use crate::state::Auth;
 use crate::users::{self, User};
 
@@ -68,15 +70,25 @@ impl PasswordGrant {
         let attempt = attempt(auth, origin, &login.name(), found.as_ref()).await?;
         // Determined before the password is verified, but reported only if it is correct.
         let refusal = found.as_ref().and_then(|user| check_state(auth, user, login).err());
+        let user_id = found.as_ref().map(|user| user.id);
         let verified = verify(auth, found, password, refusal.is_some()).await;
         match &verified {
             Ok(_) => attempt.succeeded(),
             Err(AuthError::InvalidCredentials) => attempt.failed(),
             Err(_) => drop(attempt),
         }
-        let allowed = match (verified, refusal) {
-            (Ok(_), Some(refusal)) => Err(refusal),
-            (verified, _) => verified,
+        let is_banned = matches!(refusal, Some(AuthError::SignInBanned));
+        let decided = match (user_id, &verified) {
+            (Some(user_id), Ok(_)) if !is_banned => ask_hook(auth, origin, user_id, true).await,
+            (Some(user_id), Err(AuthError::InvalidCredentials)) => {
+                ask_hook(auth, origin, user_id, false).await
+            }
+            _ => Ok(()),
+        };
+        let allowed = match (decided, verified, refusal) {
+            (Err(rejection), ..) => Err(rejection),
+            (Ok(()), Ok(_), Some(refusal)) => Err(refusal),
+            (Ok(()), verified, _) => verified,
         };
         if allowed.is_err() {
             padding.wait_beyond(auth.hasher.rejection_cost()).await;
@@ -158,6 +170,24 @@ async fn verify(
         }
         (Err(error @ (HashError::Overloaded | HashError::Failed)), _) => Err(error.into()),
         (Ok(_) | Err(HashError::Unsupported), _) => Err(AuthError::InvalidCredentials),
+    }
+}
+
+/// Lets the hook decide about an attempt, if it is enabled.
+async fn ask_hook(auth: &Auth, origin: &Origin, user_id: Uuid, is_valid: bool) -> Result<(), AuthError> {
+    if !auth.hooks.is_enabled(HookKind::PasswordVerificationAttempt) {
+        return Ok(());
+    }
+    match auth.hooks.password_attempt(origin, auth.now(), user_id, is_valid).await? {
+        Decision::Continue => Ok(()),
+        Decision::Reject { message, should_logout_user } => {
+            if should_logout_user {
+                let tx = auth.begin(origin).await?;
+                let ended = sessions::end(&tx, user_id, Scope::Global).await;
+                database::finish(tx, ended).await?;
+            }
+            Err(AuthError::PasswordRejected(message))
+        }
     }
 }
 

@@ -139,6 +139,7 @@ fn granted(details: SessionDetails, key: &SessionKey, counter: i64, now: Timesta
         weak_password: None,
         provider_tokens: None,
         client,
+        is_refresh: true,
     }
 }
 

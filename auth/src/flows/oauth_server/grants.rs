@@ -198,6 +198,7 @@ impl TokenRequest {
             weak_password: None,
             provider_tokens: None,
             client: Some(ClientGrant { client_id: client.id, scope }),
+            is_refresh: false,
         };
         Ok(Some((granted, request)))
     }

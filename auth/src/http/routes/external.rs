@@ -172,8 +172,12 @@ pub(crate) async fn callback(
             Box::pin(finished).await.map_err(|error| (error, None))
         }
     };
-    match arrived {
-        Ok(arrival) => answer(&auth, &flow, &arrival),
+    let answered = match arrived {
+        Ok(arrival) => answer(&auth, &request, &flow, &arrival).await.map_err(|error| (error, None)),
+        Err(failed) => Err(failed),
+    };
+    match answered {
+        Ok(response) => Ok(response),
         Err((error, provider_error)) => {
             let parameters = parameters(&error, provider_error);
             let location = Location::new(&flow.target).with_query(&parameters).with_fragment(&parameters);
@@ -196,13 +200,18 @@ async fn flow(auth: &Auth, request: &RequestContext, state: Option<&str>) -> Res
     Ok(flow)
 }
 
-fn answer(auth: &Auth, flow: &ExternalFlow, arrival: &Arrival) -> Result<Response, AuthError> {
+async fn answer(
+    auth: &Auth,
+    request: &RequestContext,
+    flow: &ExternalFlow,
+    arrival: &Arrival,
+) -> Result<Response, AuthError> {
     let location = Location::new(&flow.target);
     let granted = match arrival {
         Arrival::AuthCode(code) => return Ok(location.with_query(&[("code", code.clone())]).found()),
         Arrival::SignedIn(granted) => granted,
     };
-    let body = TokenBody::new(granted, auth.access_tokens.issue(granted)?);
+    let body = TokenBody::new(granted, auth.issue(&request.origin, granted).await?);
     let mut pairs = vec![
         ("access_token", body.access_token),
         ("expires_at", body.expires_at.to_string()),

@@ -12,12 +12,14 @@ use uuid::Uuid;
 
 use crate::database;
 use crate::error::AuthError;
+use crate::factors::totp::Enrolment;
 use crate::fields::{filled, text};
 use crate::flows::factors::webauthn::{self, WEBAUTHN, WebAuthnAnswer};
-use crate::flows::factors::{self, Answer, NewFactor};
+use crate::flows::factors::{self, Answer, Enrolled, NewFactor};
 use crate::http::bearer::{Bearer, Caller};
 use crate::http::request::{RequestContext, read_json, read_json_or_default};
 use crate::http::routes::admin::{Admin, TargetUser};
+use crate::http::routes::signup::channel;
 use crate::http::routes::token;
 use crate::http::wire::FactorBody;
 use crate::state::Auth;
@@ -28,10 +30,12 @@ struct EnrolmentBody {
     factor_type: Option<String>,
     friendly_name: Option<String>,
     issuer: Option<String>,
+    phone: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
 struct ChallengeBody {
+    channel: Option<String>,
     webauthn: Option<WebAuthnBody>,
 }
 
@@ -53,6 +57,7 @@ struct WebAuthnBody {
 #[derive(Default, Deserialize)]
 struct ChangeBody {
     friendly_name: Option<String>,
+    phone: Option<String>,
 }
 
 /// Enrols a factor of the caller.
@@ -64,18 +69,29 @@ pub(crate) async fn enroll(
     let caller = registered_caller(&auth, &request).await?;
     let body: EnrolmentBody = read_json(body).await?;
     let friendly_name = text(&body.friendly_name);
-    let factor =
-        NewFactor { factor_type: text(&body.factor_type), friendly_name, issuer: text(&body.issuer) };
+    let factor = NewFactor {
+        factor_type: text(&body.factor_type),
+        friendly_name,
+        issuer: text(&body.issuer),
+        phone: text(&body.phone),
+    };
     if factor.factor_type == WEBAUTHN {
         let session = caller.session.as_ref();
         let id = factor.enroll_webauthn(&auth, &request.origin, &caller.account, session).await?;
         let body = json!({ "id": id, "type": WEBAUTHN, "friendly_name": friendly_name });
         return Ok(Json(body).into_response());
     }
-    let (id, enrolment) =
+    let (id, enrolled) =
         factor.enroll(&auth, &request.origin, &caller.account, caller.session.as_ref()).await?;
-    let totp = json!({ "qr_code": enrolment.qr_code, "secret": enrolment.secret, "uri": enrolment.uri });
-    let body = json!({ "id": id, "type": "totp", "friendly_name": friendly_name, "totp": totp });
+    let body = match enrolled {
+        Enrolled::Totp(Enrolment { qr_code, secret, uri }) => {
+            let totp = json!({ "qr_code": qr_code, "secret": secret, "uri": uri });
+            json!({ "id": id, "type": "totp", "friendly_name": friendly_name, "totp": totp })
+        }
+        Enrolled::Phone(phone) => {
+            json!({ "id": id, "type": "phone", "friendly_name": friendly_name, "phone": phone })
+        }
+    };
     Ok(Json(body).into_response())
 }
 
@@ -90,9 +106,9 @@ pub(crate) async fn challenge(
     auth.limits.factor_challenge.check(request.address())?;
     let body: ChallengeBody = read_json_or_default(body).await?;
     let factor = factor(&caller.account.factors, &id)?;
+    let user = &caller.account.user;
     if factor.factor_type == WEBAUTHN {
         let rp_id = body.webauthn.as_ref().and_then(|body| filled(&body.rp_id));
-        let user = &caller.account.user;
         let begun = webauthn::challenge(&auth, &request.origin, user, factor, rp_id).await?;
         let body = json!({
             "id": begun.challenge.id, "type": WEBAUTHN, "expires_at": begun.challenge.expires_at.as_second(),
@@ -100,7 +116,8 @@ pub(crate) async fn challenge(
         });
         return Ok(Json(body).into_response());
     }
-    let challenge = factors::challenge(&auth, &request.origin, &caller.account.user, factor).await?;
+    let channel = channel(&auth, text(&body.channel))?;
+    let challenge = factors::challenge(&auth, &request.origin, user, factor, channel).await?;
     let body = json!({
         "id": challenge.id, "type": factor.factor_type, "expires_at": challenge.expires_at.as_second()
     });
@@ -130,7 +147,7 @@ pub(crate) async fn verify(
     let session = caller.session.as_ref().ok_or(AuthError::NoSuchSession)?;
     let answer = Answer { session, factor, challenge_id, code };
     let granted = answer.verify(&auth, &request.origin, caller.account.user.id).await?;
-    token::answer(&auth, &granted)
+    token::answer(&auth, &request.origin, &granted).await
 }
 
 async fn verify_webauthn(
@@ -148,7 +165,7 @@ async fn verify_webauthn(
     let session = caller.session.as_ref().ok_or(AuthError::NoSuchSession)?;
     let answer = WebAuthnAnswer { session, factor, challenge_id, rp_id: filled(&given.rp_id), response };
     let granted = answer.verify(auth, &request.origin, caller.account.user.id).await?;
-    token::answer(auth, &granted)
+    token::answer(auth, &request.origin, &granted).await
 }
 
 /// Removes a factor of the caller.
@@ -163,7 +180,7 @@ pub(crate) async fn unenroll(
     Ok(Json(json!({ "id": factor.id })).into_response())
 }
 
-/// Renames a user's factor, and returns it. A number can be set only on phone factors, which are not implemented.
+/// Changes a user's factor, and returns it. A number can be set only on phone factors.
 pub(crate) async fn admin_change(
     State(auth): State<Arc<Auth>>,
     TargetUser { admin: Admin { request, actor, .. }, account }: TargetUser,
@@ -172,9 +189,12 @@ pub(crate) async fn admin_change(
 ) -> Result<Response, AuthError> {
     let body: ChangeBody = read_json_or_default(body).await?;
     let factor = factor(&account.factors, &factor_id)?;
-    let Some(name) = &body.friendly_name else { return Ok(Json(FactorBody::from(factor)).into_response()) };
+    let change = (body.friendly_name.as_deref(), filled(&body.phone));
+    if change == (None, None) {
+        return Ok(Json(FactorBody::from(factor)).into_response());
+    }
     let factor =
-        factors::rename_for_admin(&auth, &request.origin, &actor, &account.user, factor, name).await?;
+        factors::change_for_admin(&auth, &request.origin, &actor, &account.user, factor, change).await?;
     Ok(Json(FactorBody::from(&factor)).into_response())
 }
 

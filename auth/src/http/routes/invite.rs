@@ -7,6 +7,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use basalt_core::random;
 use serde::Deserialize;
 
 use crate::database;
@@ -14,6 +15,7 @@ use crate::error::AuthError;
 use crate::fields::text;
 use crate::flows::code_emails::CodeEmails;
 use crate::flows::invitation::Invitee;
+use crate::hook_types::HookKind;
 use crate::http::request::read_json;
 use crate::http::routes::admin::Admin;
 use crate::http::wire::UserBody;
@@ -41,7 +43,16 @@ pub(crate) async fn post(
         audience: bearer.audience(&auth, &request),
         data: body.data.unwrap_or_default(),
         now: emails.now,
+        id: random::uuid(),
     };
+    if auth.hooks.is_enabled(HookKind::BeforeUserCreated) {
+        let tx = auth.begin(&request.origin).await?;
+        let found = users::find_by_email(&tx, &invitee.email, invitee.audience).await;
+        if database::finish(tx, found).await?.is_none() {
+            let new = invitee.new_user(auth.config.default_role());
+            auth.approve_new_user(&request.origin, &new).await?;
+        }
+    }
     let tx = auth.begin(&request.origin).await?;
     let account = async {
         let user = invitee
@@ -52,6 +63,6 @@ pub(crate) async fn post(
     }
     .await;
     let account = database::finish(tx, account).await?;
-    emails.sent();
+    emails.deliver().await?;
     Ok(Json(UserBody::from(&account)).into_response())
 }

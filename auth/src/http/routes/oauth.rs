@@ -163,7 +163,7 @@ pub(crate) async fn token(
     let result = Box::pin(fields.run(&auth, &request.origin, authorization)).await;
     let code = result.as_ref().map_or_else(AuthError::code, |_granted| "ok");
     crate::metrics::grant("oauth_server", code);
-    answer(&auth, &result?)
+    answer(&auth, &request, &result?).await
 }
 
 async fn token_request(headers: &HeaderMap, body: Body) -> Result<TokenRequest, AuthError> {
@@ -184,9 +184,13 @@ async fn token_request(headers: &HeaderMap, body: Body) -> Result<TokenRequest, 
     serde_json::from_value(Value::Object(fields)).map_err(|error| AuthError::BadJson(error.to_string()))
 }
 
-fn answer(auth: &Auth, answered: &ClientGranted) -> Result<Response, AuthError> {
+async fn answer(
+    auth: &Auth,
+    request: &RequestContext,
+    answered: &ClientGranted,
+) -> Result<Response, AuthError> {
     let ClientGranted { granted, client, scopes, nonce } = answered;
-    let token = auth.access_tokens.issue(granted)?;
+    let token = auth.issue(&request.origin, granted).await?;
     let id_token = if scopes.contains("openid") && id_token_algorithm(auth).is_some() {
         let claims = scopes.claims(&granted.account.user);
         Some(auth.access_tokens.issue_id_token(granted, client.id, claims, nonce.as_deref())?)

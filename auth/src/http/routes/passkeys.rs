@@ -130,7 +130,7 @@ pub(crate) async fn sign_in(
     let (challenge_id, credential) = body.read()?;
     let granted = flows::finish_sign_in(&auth, &request.origin, challenge_id, credential).await;
     crate::metrics::grant("passkey", granted.as_ref().map_or_else(AuthError::code, |_granted| "ok"));
-    token::answer(&auth, &granted?)
+    token::answer(&auth, &request.origin, &granted?).await
 }
 
 fn options(Begun { challenge, options }: &Begun) -> Response {

@@ -16,7 +16,8 @@ use crate::database;
 use crate::error::AuthError;
 use crate::fields::text;
 use crate::flows::code_emails::CodeEmails;
-use crate::http::request::{RequestContext, read_json};
+use crate::http::protected::read_protected_json;
+use crate::http::request::RequestContext;
 use crate::state::Auth;
 use crate::users;
 use crate::users::address;
@@ -49,7 +50,7 @@ pub(crate) async fn post(
     body: Body,
 ) -> Result<Response, AuthError> {
     auth.limits.recover.check(request.address())?;
-    let body: RecoverBody = read_json(body).await?;
+    let body: RecoverBody = read_protected_json(&auth, &request, body).await?;
     let (email, challenge) = body.checked(&auth)?;
     auth.mailer.check_recipient(&email)?;
     let emails = CodeEmails::about_address(&auth, &request.origin, challenge)?;
@@ -79,6 +80,5 @@ async fn ask(
     }
     .await;
     database::finish(tx, asked).await?;
-    emails.sent();
-    Ok(())
+    emails.deliver().await
 }

@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use basalt_pg::pool::Tx;
+use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::json;
 
 use crate::audit::{self, Action};
 use crate::codes::challenge::{Challenge, ChallengeFields};
@@ -17,8 +16,12 @@ use crate::database;
 use crate::error::AuthError;
 use crate::fields::filled;
 use crate::flows::code_emails::CodeEmails;
+use crate::flows::code_sms::CodeSms;
 use crate::flows::sign_up::Contact;
-use crate::http::request::{RequestContext, read_json};
+use crate::http::protected::read_protected_json;
+use crate::http::request::RequestContext;
+use crate::http::routes::otp::message_response;
+use crate::sms::{Channel, SmsKind};
 use crate::state::Auth;
 use crate::users::address;
 use crate::users::{self, User};
@@ -88,65 +91,94 @@ pub(crate) async fn post(
     body: Body,
 ) -> Result<Response, AuthError> {
     auth.limits.resend.check(request.address())?;
-    let body: ResendBody = read_json(body).await?;
+    let body: ResendBody = read_protected_json(&auth, &request, body).await?;
     let (kind, contact, challenge) = body.checked(&auth)?;
     if let Contact::Email(email) = &contact {
         auth.mailer.check_recipient(email)?;
     }
-    let emails = CodeEmails::about_address(&auth, &request.origin, challenge)?;
     let padding = auth.response_times.start();
-    let resent = resend(&auth, &request, kind, &contact, emails).await;
+    let resent = match &contact {
+        Contact::Email(email) => {
+            let emails = CodeEmails::about_address(&auth, &request.origin, challenge)?;
+            resend_email(&auth, &request, kind, email, emails).await.map(|()| None)
+        }
+        Contact::Phone(phone) => resend_sms(&auth, &request, kind, phone).await,
+    };
     padding.wait().await;
-    resent?;
-    Ok(Json(json!({})).into_response())
+    Ok(message_response(resent?))
 }
 
-async fn resend(
+async fn resend_email(
     auth: &Auth,
     request: &RequestContext,
     kind: Kind,
-    contact: &Contact,
+    email: &str,
     mut emails: CodeEmails<'_>,
 ) -> Result<(), AuthError> {
     let audience = auth.audience(&request.origin);
     let tx = auth.begin(&request.origin).await?;
     let resent = async {
-        let found = match contact {
-            Contact::Email(email) => users::lock_by_email(&tx, email, audience).await?,
-            Contact::Phone(phone) => users::find_by_phone(&tx, phone, audience).await?,
-        };
-        match found {
-            Some(user) => resend_to(auth, request, &tx, kind, &user, &mut emails).await,
-            None => Ok(()),
+        let Some(user) = users::lock_by_email(&tx, email, audience).await? else { return Ok(()) };
+        match kind {
+            Kind::Signup if user.email_confirmed_at.is_none() => {
+                record(auth, request, &tx, &user, "email", emails.now).await?;
+                emails.confirmation(&tx, &user).await
+            }
+            Kind::EmailChange if !user.email_change.is_empty() => {
+                emails.email_change(&tx, &user, &user.email_change).await
+            }
+            Kind::Signup | Kind::EmailChange | Kind::Sms | Kind::PhoneChange => Ok(()),
         }
     }
     .await;
     database::finish(tx, resent).await?;
-    emails.sent();
-    Ok(())
+    emails.deliver().await
 }
 
-async fn resend_to(
+/// Returns the message's id, if it has one. `phone_change` is looked up by the current number, like `email_change`.
+async fn resend_sms(
+    auth: &Auth,
+    request: &RequestContext,
+    kind: Kind,
+    phone: &str,
+) -> Result<Option<String>, AuthError> {
+    let audience = auth.audience(&request.origin);
+    let sms_kind = if kind == Kind::PhoneChange { SmsKind::PhoneChange } else { SmsKind::Confirmation };
+    let mut sms = match kind {
+        Kind::Sms => CodeSms::about_number(auth, &request.origin, Channel::Sms, phone, sms_kind)?,
+        // The message goes to another number.
+        Kind::PhoneChange | Kind::Signup | Kind::EmailChange => {
+            CodeSms::new(auth, &request.origin, Channel::Sms)
+        }
+    };
+    let tx = auth.begin(&request.origin).await?;
+    let resent = async {
+        let Some(user) = users::lock_by_phone(&tx, phone, audience).await? else { return Ok(()) };
+        match kind {
+            Kind::Sms if user.phone_confirmed_at.is_none() => {
+                record(auth, request, &tx, &user, "phone", sms.now).await?;
+                sms.confirmation(&tx, &user).await
+            }
+            Kind::PhoneChange if !user.phone_change.is_empty() => {
+                sms.phone_change(&tx, &user, &user.phone_change).await
+            }
+            Kind::Signup | Kind::EmailChange | Kind::Sms | Kind::PhoneChange => Ok(()),
+        }
+    }
+    .await;
+    database::finish(tx, resent).await?;
+    sms.deliver().await
+}
+
+async fn record(
     auth: &Auth,
     request: &RequestContext,
     tx: &Tx,
-    kind: Kind,
     user: &User,
-    emails: &mut CodeEmails<'_>,
+    provider: &str,
+    now: Timestamp,
 ) -> Result<(), AuthError> {
-    match kind {
-        Kind::Signup if user.email_confirmed_at.is_none() => {
-            let action = Action::UserConfirmationRequested;
-            auth.audit_log(&request.origin.client)
-                .record(tx, user, action, audit::provider("email"), emails.now)
-                .await?;
-            emails.confirmation(tx, user).await
-        }
-        Kind::EmailChange if !user.email_change.is_empty() => {
-            emails.email_change(tx, user, &user.email_change).await
-        }
-        Kind::Sms if user.phone_confirmed_at.is_none() => Err(AuthError::SmsSendFailed("confirmation")),
-        Kind::PhoneChange if !user.phone_change.is_empty() => Err(AuthError::SmsSendFailed("phone_change")),
-        Kind::Signup | Kind::EmailChange | Kind::Sms | Kind::PhoneChange => Ok(()),
-    }
+    let traits = audit::provider(provider);
+    let audit_log = auth.audit_log(&request.origin.client);
+    audit_log.record(tx, user, Action::UserConfirmationRequested, traits, now).await
 }

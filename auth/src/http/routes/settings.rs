@@ -56,7 +56,7 @@ pub(crate) async fn get(State(auth): State<Arc<Auth>>) -> Json<Value> {
         "disable_signup": config.disable_signup,
         "mailer_autoconfirm": config.mailer_autoconfirm,
         "phone_autoconfirm": config.sms_autoconfirm,
-        "sms_provider": "",
+        "sms_provider": config.sms_provider,
         "saml_enabled": false,
         "saml_private_key_next_configured": false,
         "passkeys_enabled": config.passkey_enabled

@@ -13,9 +13,11 @@ use crate::codes::challenge::{Challenge, ChallengeFields};
 use crate::error::AuthError;
 use crate::fields::text;
 use crate::flows::sign_up::{self, Contact, SignUp, SignedUp};
-use crate::http::request::{RequestContext, read_json};
+use crate::http::protected::read_protected_json;
+use crate::http::request::RequestContext;
 use crate::http::routes::token;
 use crate::http::wire::UserBody;
+use crate::sms::Channel;
 use crate::state::Auth;
 use crate::users::Object;
 use crate::users::address;
@@ -36,7 +38,7 @@ pub(crate) async fn post(
     request: RequestContext,
     body: Body,
 ) -> Result<Response, AuthError> {
-    let body: SignupBody = read_json(body).await?;
+    let body: SignupBody = read_protected_json(&auth, &request, body).await?;
     let (email, phone) = (text(&body.email), text(&body.phone));
     if email.is_empty() && phone.is_empty() {
         if !auth.config.external_anonymous_users_enabled {
@@ -47,18 +49,19 @@ pub(crate) async fn post(
             return Err(AuthError::SignupDisabled);
         }
         let granted = sign_up::anonymous(&auth, &request.origin, body.data.unwrap_or_default()).await?;
-        return token::answer(&auth, &granted);
+        return token::answer(&auth, &request.origin, &granted).await;
     }
     auth.limits.signup.check(request.address())?;
-    let (contact, challenge) = check(&auth, &body, email, phone).await?;
+    let (contact, challenge, channel) = check(&auth, &body, email, phone).await?;
     let sign_up = SignUp {
+        channel,
         contact,
         password: text(&body.password).to_owned(),
         data: body.data.unwrap_or_default(),
         challenge,
     };
     match Box::pin(sign_up.run(&auth, &request.origin)).await? {
-        SignedUp::SignedIn(granted) => token::answer(&auth, &granted),
+        SignedUp::SignedIn(granted) => token::answer(&auth, &request.origin, &granted).await,
         SignedUp::Unconfirmed(account) => Ok(Json(UserBody::from(account.as_ref())).into_response()),
     }
 }
@@ -68,7 +71,7 @@ async fn check(
     body: &SignupBody,
     email: &str,
     phone: &str,
-) -> Result<(Contact, Option<Challenge>), AuthError> {
+) -> Result<(Contact, Option<Challenge>, Channel), AuthError> {
     let config = &auth.config;
     if config.disable_signup {
         return Err(AuthError::SignupDisabled);
@@ -83,9 +86,7 @@ async fn check(
             "Only an email address or phone number should be provided on signup.",
         ));
     }
-    if !phone.is_empty() {
-        check_channel(text(&body.channel))?;
-    }
+    let channel = if phone.is_empty() { Channel::Sms } else { channel(auth, text(&body.channel))? };
     let challenge = body.challenge.read()?;
     if !phone.is_empty() && challenge.is_some() {
         return Err(AuthError::validation("PKCE not supported for phone signups"));
@@ -101,16 +102,17 @@ async fn check(
         }
         Contact::Phone(address::phone(phone)?)
     };
-    Ok((contact, challenge))
+    Ok((contact, challenge, channel))
 }
 
-/// WhatsApp requires a provider that is not implemented.
-pub(crate) fn check_channel(channel: &str) -> Result<(), AuthError> {
-    if matches!(channel, "" | "sms") {
-        return Ok(());
+/// The channel of a message. WhatsApp requires Twilio.
+pub(crate) fn channel(auth: &Auth, name: &str) -> Result<Channel, AuthError> {
+    match name {
+        "" | "sms" => Ok(Channel::Sms),
+        "whatsapp" if auth.sms.has_whatsapp() => Ok(Channel::WhatsApp),
+        _ => Err(AuthError::validation(
+            "Invalid channel, supported values are 'sms' or 'whatsapp'. 'whatsapp' is only supported if Twilio or Twilio \
+             Verify is used as the provider.",
+        )),
     }
-    Err(AuthError::validation(
-        "Invalid channel, supported values are 'sms' or 'whatsapp'. 'whatsapp' is only supported if Twilio or Twilio \
-         Verify is used as the provider.",
-    ))
 }

@@ -15,9 +15,11 @@ use crate::flows::grants::pkce::PkceGrant;
 use crate::flows::grants::refresh::RefreshGrant;
 use crate::flows::grants::switched_off::Web3Grant;
 use crate::http::bearer::Bearer;
+use crate::http::protected::read_protected_json;
 use crate::http::request::{RequestContext, read_json};
 use crate::http::wire::TokenBody;
 use crate::metrics;
+use crate::origin::Origin;
 use crate::sessions::access_token::Granted;
 use crate::state::Auth;
 use uuid::Uuid;
@@ -30,7 +32,7 @@ pub(crate) async fn post(
     auth.limits.token.check(request.address())?;
     let (name, granted) = match request.query("grant_type") {
         Some("password") => {
-            let grant: PasswordGrant = read_json(body).await?;
+            let grant: PasswordGrant = read_protected_json(&auth, &request, body).await?;
             ("password", Box::pin(grant.run(&auth, &request.origin)).await)
         }
         Some("refresh_token") => {
@@ -46,7 +48,7 @@ pub(crate) async fn post(
         Some(_) | None => return Err(AuthError::UnsupportedGrant),
     };
     metrics::grant(name, granted.as_ref().map_or_else(AuthError::code, |_granted| "ok"));
-    answer(&auth, &granted?)
+    answer(&auth, &request.origin, &granted?).await
 }
 
 /// The user whose token the request has.
@@ -58,7 +60,10 @@ async fn caller(auth: &Auth, request: &RequestContext) -> Result<Uuid, AuthError
 }
 
 /// The token response.
-pub(crate) fn answer(auth: &Auth, granted: &Granted) -> Result<Response, AuthError> {
-    let token = auth.access_tokens.issue(granted)?;
+///
+/// # Errors
+/// A hook rejects or breaks the token. A session that has just begun has ended then.
+pub(crate) async fn answer(auth: &Auth, origin: &Origin, granted: &Granted) -> Result<Response, AuthError> {
+    let token = auth.issue(origin, granted).await?;
     Ok(Json(TokenBody::new(granted, token)).into_response())
 }

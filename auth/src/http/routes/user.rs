@@ -22,13 +22,15 @@ use crate::emails::notifications;
 use crate::error::AuthError;
 use crate::fields::{filled, text};
 use crate::flows::code_emails::CodeEmails;
+use crate::flows::code_sms::{CodeSms, check_sendable};
 use crate::http::bearer::{Bearer, Caller};
 use crate::http::request::{RequestContext, read_json};
-use crate::http::routes::signup::check_channel;
+use crate::http::routes::signup::channel;
 use crate::http::wire::UserBody;
 use crate::limits::rate_limit::Counter;
 use crate::passwords::hasher::{HashError, Verdict};
 use crate::sessions::{self, Amr, Scope};
+use crate::sms::{Channel, SmsKind};
 use crate::state::Auth;
 use crate::users::address;
 use crate::users::{self, Account, Metadata, Object, User};
@@ -83,7 +85,7 @@ pub(crate) async fn put(
         }
         None => None,
     };
-    let written = write(&auth, &request, &caller, &mut change, &amr).await;
+    let written = Box::pin(write(&auth, &request, &caller, &mut change, &amr)).await;
     if let Some(attempt) = attempt {
         // Any failure counts: otherwise a change that fails for another reason would be a free guess.
         if written.is_ok() { attempt.succeeded() } else { attempt.failed() }
@@ -99,12 +101,22 @@ async fn write(
     amr: &[Amr],
 ) -> Result<Account, AuthError> {
     let password = new_password(auth, request, change, caller, amr).await?;
-    let mut emails = CodeEmails::new(auth, &request.origin, change.challenge.take());
+    let mut codes = Codes {
+        emails: CodeEmails::new(auth, &request.origin, change.challenge.take()),
+        sms: CodeSms::new(auth, &request.origin, change.channel),
+    };
     let tx = auth.begin(&request.origin).await?;
-    let account = apply(auth, request, &tx, caller, change, password, &mut emails).await;
+    let account = apply(auth, request, &tx, caller, change, password, &mut codes).await;
     let account = database::finish(tx, account).await?;
-    emails.sent();
+    codes.emails.deliver().await?;
+    codes.sms.deliver().await?;
     Ok(account)
+}
+
+/// The messages that confirm new addresses.
+struct Codes<'a> {
+    emails: CodeEmails<'a>,
+    sms: CodeSms<'a>,
 }
 
 async fn load(
@@ -136,6 +148,7 @@ struct Change {
     data: Option<Object>,
     app_metadata: Option<Object>,
     challenge: Option<Challenge>,
+    channel: Channel,
 }
 
 impl UserChange {
@@ -144,9 +157,7 @@ impl UserChange {
         let user = &account.user;
         let email = filled(&self.email).map(address::email).transpose()?;
         let phone = filled(&self.phone).map(address::phone).transpose()?;
-        if phone.is_some() {
-            check_channel(text(&self.channel))?;
-        }
+        let channel = if phone.is_some() { channel(auth, text(&self.channel))? } else { Channel::Sms };
         let challenge = self.challenge.read()?;
         if let Some(password) = filled(&self.password) {
             auth.password_rules.check(password).await?;
@@ -163,6 +174,7 @@ impl UserChange {
             data: self.data,
             app_metadata: self.app_metadata,
             challenge,
+            channel,
         })
     }
 }
@@ -214,8 +226,8 @@ async fn check_account(
     if is_other(by_phone) {
         return Err(AuthError::PhoneExists);
     }
-    if change.phone.is_some() && !auth.config.sms_autoconfirm {
-        return Err(AuthError::SmsSendFailed("phone_change"));
+    if let Some(phone) = change.phone.as_deref().filter(|_phone| !auth.config.sms_autoconfirm) {
+        check_sendable(auth, phone, SmsKind::PhoneChange)?;
     }
     match &change.email {
         Some(email) if !is_immediate(auth, user) => auth.mailer.check_recipient(email),
@@ -313,9 +325,9 @@ async fn apply(
     caller: &Caller,
     change: &Change,
     password: Option<NewPassword>,
-    emails: &mut CodeEmails<'_>,
+    codes: &mut Codes<'_>,
 ) -> Result<Account, AuthError> {
-    let now = emails.now;
+    let now = codes.emails.now;
     let user = &caller.account.user;
     // Every change of codes locks the user first, to prevent deadlocks.
     let locked = users::lock(tx, user.id).await?.ok_or(AuthError::NoSuchSub)?;
@@ -339,13 +351,17 @@ async fn apply(
         users::merge_metadata(tx, user.id, Metadata::App, data, now).await?;
     }
     if let Some(email) = &change.email {
-        change_email(auth, tx, &locked, email, emails).await?;
+        change_email(auth, tx, &locked, email, &mut codes.emails).await?;
     }
-    if let Some(phone) = &change.phone {
-        let set = users::set_phone(tx, user.id, phone, now).await;
-        set.map_err(|error| error.map_taken_address(AuthError::PhoneExists))?;
-        let changed = Profile { phone, ..user.profile() };
-        notifications::phone_changed(tx, &auth.mailer, changed, &user.phone).await?;
+    match &change.phone {
+        Some(phone) if auth.config.sms_autoconfirm => {
+            let set = users::set_phone(tx, user.id, phone, now).await;
+            set.map_err(|error| error.map_taken_address(AuthError::PhoneExists))?;
+            let changed = Profile { phone, ..user.profile() };
+            notifications::phone_changed(tx, &auth.mailer, changed, &user.phone).await?;
+        }
+        Some(phone) => codes.sms.phone_change(tx, &locked, phone).await?,
+        None => {}
     }
     auth.audit_log(&request.origin.client).record(tx, user, Action::UserModified, None, now).await?;
     users::account(tx, user.id).await?.ok_or(AuthError::NoSuchSub)

@@ -86,7 +86,7 @@ pub(crate) async fn post(
     let body: VerifyBody = read_json(body).await?;
     let (kind, proof) = body.checked()?;
     match redeem(&auth, &request, kind, &proof, FlowType::Implicit).await {
-        Ok(Verified::SignedIn(granted, _)) => token::answer(&auth, &granted),
+        Ok(Verified::SignedIn(granted, _)) => token::answer(&auth, &request.origin, &granted).await,
         Ok(Verified::HalfConfirmed) => {
             Ok(Json(json!({ "code": "200", "msg": HALF_CONFIRMED })).into_response())
         }
@@ -113,7 +113,7 @@ async fn follow(
     let proof = hash_of(kind, hash)?;
     let location = match redeem(auth, request, kind, &proof, flow).await? {
         Verified::SignedIn(granted, kind) => {
-            let body = TokenBody::new(&granted, auth.access_tokens.issue(&granted)?);
+            let body = TokenBody::new(&granted, auth.issue(&request.origin, &granted).await?);
             Location::new(target).with_fragment(&[
                 ("access_token", body.access_token),
                 ("expires_at", body.expires_at.to_string()),

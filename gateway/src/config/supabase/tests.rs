@@ -165,3 +165,71 @@ fn deep_and_large_files_are_refused() {
     let large = "#".repeat((1 << 20) + 1);
     assert!(config(&large).warnings.join("").contains("larger than 1 MiB"));
 }
+
+#[test]
+fn reads_hooks_phones_and_captchas() {
+    let collected = config(
+        r#"
+        [auth.hook.custom_access_token]
+        enabled = true
+        uri = "pg-functions://postgres/public/claims"
+        [auth.hook.send_sms]
+        enabled = true
+        uri = "http://host.docker.internal:54321/functions/v1/sms"
+        secrets = "v1,whsec_c2VjcmV0"
+        [auth.hook.send_email]
+        enabled = true
+        uri = "https://hooks.example.org"
+        [auth.hook.before_user_created]
+        enabled = false
+        uri = "nonsense"
+        [auth.sms]
+        enable_signup = true
+        enable_confirmations = true
+        template = "Code: {{ .Code }}"
+        max_frequency = "5s"
+        [auth.sms.test_otp]
+        4152127777 = "123456"
+        x = "1"
+        [auth.sms.twilio]
+        enabled = true
+        account_sid = "AC1"
+        message_service_sid = "MG1"
+        auth_token = "t"
+        [auth.mfa.phone]
+        enroll_enabled = true
+        verify_enabled = true
+        otp_length = 8
+        [auth.captcha]
+        enabled = true
+        provider = "turnstile"
+        secret = "s"
+        "#,
+    );
+    for (key, value) in [
+        ("auth.hook_custom_access_token_enabled", Some("true")),
+        ("auth.hook_custom_access_token_uri", Some(r#""pg-functions://postgres/public/claims""#)),
+        ("auth.hook_send_sms_enabled", Some("true")),
+        ("auth.hook_send_email_enabled", None),
+        ("auth.hook_before_user_created_enabled", None),
+        ("auth.external_phone_enabled", Some("true")),
+        ("auth.sms_autoconfirm", Some("false")),
+        ("auth.sms_template", Some(r#""Code: {{ .Code }}""#)),
+        ("auth.sms_test_otp", Some(r#"{ "4152127777" = "123456" }"#)),
+        ("auth.sms_provider", Some(r#""twilio""#)),
+        ("auth.sms_twilio_message_service_sid", Some(r#""MG1""#)),
+        ("auth.mfa_phone_enroll_enabled", Some("true")),
+        ("auth.mfa_phone_otp_length", Some("8")),
+        ("auth.security_captcha_enabled", Some("true")),
+        ("auth.security_captcha_provider", Some(r#""turnstile""#)),
+    ] {
+        assert_eq!(written(&collected, key).as_deref(), value, "{key}");
+    }
+    let warnings = collected.warnings.join("\n");
+    assert!(warnings.contains("the hook send_email stays off: its uri or secrets is required"), "{warnings}");
+    assert!(warnings.contains("must be a phone number with a code"), "{warnings}");
+    assert_eq!(collected.warnings.len(), 2, "{warnings}");
+    let bare = config("[auth.captcha]\nenabled = true\n");
+    assert_eq!(written(&bare, "auth.security_captcha_enabled"), None);
+    assert!(bare.warnings[0].contains("captchas need a secret"), "{:?}", bare.warnings);
+}
