@@ -45,7 +45,8 @@ async fn frozen_backend_fails_only_its_request() {
     let read = server.get("/rest/v1/entries?select=id&order=id").apikey(server.service_key());
     for (id, is_read) in [(1, true), (2, false)] {
         read.clone().send().await.expect(200);
-        let still = Paused::new(backend_of(&server, "authenticator").await);
+        let backend = backend_of(&server, "authenticator").await;
+        let still = Paused::new(backend);
         let request = if is_read { read.clone() } else { insert(&server).json(&json!({ "id": id })) };
         let begun = Instant::now();
         let response = request.send().await;
@@ -55,6 +56,11 @@ async fn frozen_backend_fails_only_its_request() {
         server.until(SOON, &read, |response| response.status == 200).await;
         insert(&server).json(&json!({ "id": id + 10 })).send().await.expect(201);
         drop(still);
+        // Until it has ended, it could be mistaken for the backend in use.
+        let is_there = format!("select count(*) from pg_stat_activity where pid = {}", backend.as_raw_nonzero());
+        while server.database().value(&is_there).await != "0" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
     // The server is not ready until the next attempt, which follows soon.
     let still = Paused::new(backend_of(&server, "authenticator").await);
