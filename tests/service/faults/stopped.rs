@@ -57,7 +57,8 @@ async fn frozen_backend_fails_only_its_request() {
         insert(&server).json(&json!({ "id": id + 10 })).send().await.expect(201);
         drop(still);
         // Until it has ended, it could be mistaken for the backend in use.
-        let is_there = format!("select count(*) from pg_stat_activity where pid = {}", backend.as_raw_nonzero());
+        let is_there =
+            format!("select count(*) from pg_stat_activity where pid = {}", backend.as_raw_nonzero());
         while server.database().value(&is_there).await != "0" {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

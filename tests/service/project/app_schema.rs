@@ -105,7 +105,7 @@ async fn deleting_a_plan_cascades() {
         ("tasks", "1"),
         ("plan_attachments", "1"),
         ("organizations", "1"),
-        ("storage.objects where bucket_id <> 'public'", "2"),
+        ("storage.objects where bucket_id <> 'public'", "4"),
     ] {
         let count = format!("select count(*) from {}", table.replace("{}", PLAN));
         assert_eq!(values(&client, &count).await, [left], "{table}");
