@@ -22,7 +22,9 @@ function examples(page: string): { code: string; expected: string[] }[] {
 async function run(code: string, scope: Record<string, unknown>): Promise<string[]> {
   const printed: string[] = [];
   const log = (...values: unknown[]) => printed.push(values.map((value) => JSON.stringify(value)).join(" "));
-  const AsyncFunction = (async () => {}).constructor as new (...source: string[]) => (...values: unknown[]) => Promise<void>;
+  const AsyncFunction = (async () => {}).constructor as new (
+    ...source: string[]
+  ) => (...values: unknown[]) => Promise<void>;
   const names = { ...scope, console: { log } };
   await new AsyncFunction(...Object.keys(names), code)(...Object.values(names));
   return printed;
@@ -36,7 +38,9 @@ describe("docs/use", () => {
 
   beforeAll(async () => {
     execFileSync(program, ["init", project, "--template", "todo"]);
-    const functions = readFileSync(join(docs, "FUNCTIONS.md"), "utf8").matchAll(/```ts function=(\w+)\n([^`]*(?:`[^`]+`[^`]*)*?)```/g);
+    const functions = readFileSync(join(docs, "FUNCTIONS.md"), "utf8").matchAll(
+      /```ts function=(\w+)\n([^`]*(?:`[^`]+`[^`]*)*?)```/g,
+    );
     for (const [, name = "", code = ""] of functions) {
       const file = join(project, "functions", name, "index.ts");
       mkdirSync(dirname(file), { recursive: true });

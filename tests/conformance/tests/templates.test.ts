@@ -83,7 +83,9 @@ describe.each(["todo", "chat", "supabase"])("the template %s", (template) => {
     const received = new Promise((resolve, reject) => {
       const room = bob.client.channel("room", { config: { private: true, presence: { key: bob.id } } });
       room
-        .on("postgres_changes", { event: "INSERT", schema: "public", table: "messages" }, (change) => resolve(change.new))
+        .on("postgres_changes", { event: "INSERT", schema: "public", table: "messages" }, (change) =>
+          resolve(change.new),
+        )
         .subscribe(async (status, error) => {
           if (error) reject(error);
           if (status === "SUBSCRIBED") await ada.client.from("messages").insert({ body: "hello" });
