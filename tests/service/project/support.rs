@@ -108,9 +108,9 @@ pub(crate) async fn failure(client: &Client, sql: &str) -> (String, String) {
     (error.code().code().to_owned(), error.message().to_owned())
 }
 
-/// Switches the connection to this user, with role and claims as in a request.
+/// Switches the connection to this user, with role and claims as in a request after the second factor, which one of the users has.
 pub(crate) async fn become_user(client: &Client, id: &str) {
-    let claims = format!(r#"{{"role":"authenticated","sub":"{id}"}}"#);
+    let claims = format!(r#"{{"role":"authenticated","sub":"{id}","aal":"aal2"}}"#);
     let sql = format!(
         "reset role; select set_config('request.jwt.claims', '{claims}', false); set role authenticated"
     );
