@@ -8,5 +8,8 @@ create table public.messages (
   created_at timestamptz not null default now()
 );
 
+-- The policy for deletions looks messages up by their author.
+create index on public.messages (user_id);
+
 -- Pages receive changes as they happen.
 alter publication supabase_realtime add table public.messages;
