@@ -38,7 +38,7 @@ export function RootLayout() {
       </main>
       <PendingInvitation pathname={pathname} />
       <OfflineBar />
-      <LateToaster onPress={!publicPaths.includes(pathname)} />
+      <LateToaster needed={!publicPaths.includes(pathname)} />
       <LiveBrand />
       <Prompt pathname={pathname} />
       <ScrollRestoration />

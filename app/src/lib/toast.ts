@@ -19,7 +19,7 @@ function raise(kind: Kind) {
   };
 }
 
-/** Raises toasts. No screen waits for the library that draws them: it is fetched with the first press (`late-toaster`). */
+/** Raises toasts. No screen waits for the library that draws them: it is fetched after them (`late-toaster`). */
 export const toast = {
   success: raise("success"),
   error: raise("error"),

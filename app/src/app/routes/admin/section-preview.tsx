@@ -1,13 +1,13 @@
 import { lazyPart } from "@/components/lazy-part";
 import { Skeleton } from "@/components/ui/skeleton";
 import type { DraftContent } from "@/features/admin-marketing/page-content";
-import { Features } from "@/features/marketing/features";
 import { ForNonprofits } from "@/features/marketing/for-nonprofits";
 import { Hero } from "@/features/marketing/hero";
 import type { Section } from "@/features/marketing/queries";
 
 // Not what is looked at first.
 const waiting = <Skeleton className="h-96" />;
+const Features = lazyPart(() => import("@/features/marketing/features").then(({ Features }) => Features), waiting);
 const PricingSection = lazyPart(
   () => import("@/features/billing/pricing-section").then(({ PricingSection }) => PricingSection),
   waiting,
