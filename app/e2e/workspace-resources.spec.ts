@@ -130,7 +130,7 @@ test("an upload can be cancelled", async ({ person, signedIn }) => {
   const page = await signedIn(maria);
   await page.goto(`/plan/${plan.id}?tab=resources`);
   // Never responds.
-  await page.route("**/storage/v1/upload/resumable", () => undefined);
+  await page.route("**/storage/v1/object/plan_files/**", () => undefined);
   await page.locator("input[type=file]").setInputFiles(text("Slow.txt"));
   await page.getByRole("button", { name: "Upload", exact: true }).click();
   await page.getByRole("button", { name: "Cancel the upload of Slow.txt" }).click();
