@@ -27,7 +27,7 @@ use crate::metrics;
 
 /// How often limits are checked.
 const TICK: Duration = Duration::from_millis(250);
-/// How often an idle worker is asked for its state, and how long it may take.
+/// How often the state of an idle worker is requested, and how long the response may take.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(15);
 const HEALTH_LIMIT: Duration = Duration::from_secs(5);
 /// Processor time to start in.

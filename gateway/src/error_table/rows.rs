@@ -48,7 +48,7 @@ pub(super) const AUTH: &[Row] = &[
         "Changing the password requires the current one.",
         "Send `current_password`.",
     ),
-    row("custom_provider_not_found", "404", "There is no such custom provider.", "List the providers."),
+    row("custom_provider_not_found", "404", "The custom provider does not exist.", "List the providers."),
     row(
         "email_address_not_authorized",
         "400",
@@ -267,7 +267,7 @@ pub(super) const AUTH: &[Row] = &[
         "The authorization request does not exist, has expired, or belongs to another user.",
         "Start the authorization again.",
     ),
-    row("oauth_client_not_found", "404", "There is no such OAuth client.", "Register the client again."),
+    row("oauth_client_not_found", "404", "The OAuth client does not exist.", "Register the client again."),
     row(
         "oauth_consent_not_found",
         "404",
@@ -450,7 +450,7 @@ pub(super) const AUTH: &[Row] = &[
     row(
         "webauthn_credential_not_found",
         "404",
-        "There is no such passkey.",
+        "The passkey does not exist.",
         "Sign in another way, or list the passkeys.",
     ),
     row(
@@ -574,7 +574,7 @@ pub(super) const REST: &[Row] = &[
     row(
         "PGRST202",
         "404",
-        "There is no such function with these parameters.",
+        "No function has this name and these parameters.",
         "Use the name in `hint`; check the parameters.",
     ),
     row(
@@ -587,7 +587,7 @@ pub(super) const REST: &[Row] = &[
     row(
         "PGRST205",
         "404",
-        "There is no such table in the schema, or the role may not see it.",
+        "The schema has no table with this name, or the role may not see it.",
         "Use the name in `hint`, or reload the schema cache.",
     ),
     row("PGRST300", "500", "The server has no secret to verify tokens with.", "Configure one."),
@@ -827,7 +827,7 @@ pub(super) const FUNCTIONS: &[Row] = &[
         "Fix the function.",
     ),
     row("METHOD_NOT_ALLOWED", "405", "The method is not supported.", "Use one in `Allow`."),
-    row("NOT_FOUND", "404", "There is no such function.", "Check the name."),
+    row("NOT_FOUND", "404", "The function does not exist.", "Check the name."),
     row("PAYLOAD_TOO_LARGE", "413", "The request body is too large.", "Send less."),
     row("REQUEST_TIMEOUT", "408", "The request body arrived too slowly.", "Try again."),
     row(

@@ -23,7 +23,7 @@ fn open_session(double: &Double, id: &str) -> Result<Session, Box<Response>> {
     let session = double.lock().state.sessions.get(id).cloned();
     let gone = |text: &str| Box::new(message(double, StatusCode::NOT_FOUND, "Nothing to pay here", text));
     let Some(session) = session else {
-        return Err(gone("There is no such checkout. Go back to the site and choose a plan again."));
+        return Err(gone("This checkout does not exist. Go back to the site and choose a plan again."));
     };
     match session.status {
         SessionStatus::Open => Ok(session),

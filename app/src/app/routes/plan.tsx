@@ -88,7 +88,7 @@ function PlanPage({ planId }: { planId: string }) {
   const user = useUser();
   const navigate = useNavigate();
   const [search, setSearch] = useSearchParams();
-  // The plan says nothing when somebody is taken from its team: that is asked for.
+  // A removed member gets no message on the plan's channel, so the membership is polled.
   const plan = useQuery({ ...planQuery(planId), refetchInterval: teamPollMs });
   const roleLookup = useQuery({
     ...planRoleQuery(planId, user.id),

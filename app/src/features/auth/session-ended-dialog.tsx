@@ -68,7 +68,7 @@ export function SessionEndedDialog({ user, codeUser }: SessionEndedDialogProps) 
             >
               <fieldset disabled={formState.isSubmitting} className="contents">
                 <DialogBody className="grid gap-4">
-                  {/* So that a password manager knows whose password is asked for. */}
+                  {/* Lets a password manager find the password of this address. */}
                   <input type="email" autoComplete="username" value={user.email ?? ""} readOnly hidden />
                   <FormField label="Password" error={formState.errors.password?.message}>
                     <PasswordInput

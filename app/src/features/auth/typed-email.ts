@@ -1,4 +1,4 @@
-// The address that was typed into one of the account forms is not asked for again by the next. In memory only, and
+// Keeps the address typed into one account form for the next form. In memory only, and
 // forgotten when it has served.
 let typed = "";
 

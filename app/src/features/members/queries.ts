@@ -41,7 +41,7 @@ export const invitationMailQuery = (planId: string) =>
       const { data } = await basalt.rpc("get_invitation_mails", { plan: planId }).abortSignal(signal).throwOnError();
       return new Map(data.map(({ member_id: id, state }) => [id, mailStates.find((known) => known === state)]));
     },
-    // The outbox announces nothing: while a mail is underway, it is asked for.
+    // The outbox sends no change messages, so a mail on its way is polled.
     refetchInterval: ({ state }) =>
       [...(state.data?.values() ?? [])].some((mail) => underway.includes(mail)) ? 10_000 : false,
   });

@@ -20,7 +20,7 @@ export function Timeline({ tasks }: { tasks: Task[] }) {
     .sort((one, other) => one.due_date.localeCompare(other.due_date));
   const overdue = dated.filter(isOverdue);
   const [month, setMonth] = useState(() => firstMonth(dated));
-  // On a phone the list begins today; the past opens when it is asked for.
+  // On a phone the list begins today; a button shows the past.
   const [showsPast, setShowsPast] = useState(false);
   const [wanted, setWanted] = useState<string | null>(null);
   const timeline = useRef<HTMLDivElement>(null);
