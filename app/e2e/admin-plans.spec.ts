@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { expect, test } from "./fixtures";
+import { expect, stripePrice, test } from "./fixtures";
 
 test("subscription plan is added, edited and deleted", async ({ administrator, signedIn }) => {
   const page = await signedIn(await administrator());
-  const [name, priceId] = [`Plan ${randomUUID()}`, `price_${randomUUID()}`];
+  const name = `Plan ${randomUUID()}`;
+  const [priceId, yearlyId] = [await stripePrice(1950), await stripePrice(2000, "year")];
   await page.goto("/admin/subscription-plans");
   await expect(page.getByRole("heading", { name: "Subscription Plans Management" })).toBeVisible();
   await expect(
@@ -32,8 +33,10 @@ test("subscription plan is added, edited and deleted", async ({ administrator, s
   }
   await adding.getByLabel("Plan Name").fill(name);
   await adding.getByLabel("Description").fill("For one team");
-  await adding.getByLabel("Price", { exact: true }).fill("19.5");
   await adding.getByLabel("Stripe Price ID").fill(priceId);
+  await adding.getByLabel("Stripe Price ID").blur();
+  // Read from Stripe.
+  await expect(adding.getByLabel("Price", { exact: true })).toHaveValue("19.5");
   await adding.getByLabel("Features (JSON Array)").fill('["One plan"');
   await expect(adding.getByText("it will be saved as an empty list")).toBeVisible();
   await adding.getByLabel("Features (JSON Array)").fill('["One plan", "Two people"]');
@@ -50,8 +53,10 @@ test("subscription plan is added, edited and deleted", async ({ administrator, s
 
   await row.getByRole("button", { name: "Edit" }).click();
   const editing = page.getByRole("dialog", { name: "Edit Subscription Plan" });
-  await editing.getByLabel("Price", { exact: true }).fill("20");
-  await editing.getByLabel("Billing Interval").selectOption("Yearly");
+  await editing.getByLabel("Stripe Price ID").fill(yearlyId);
+  await editing.getByLabel("Stripe Price ID").blur();
+  await expect(editing.getByLabel("Price", { exact: true })).toHaveValue("20");
+  await expect(editing.getByLabel("Billing Interval")).toHaveValue("year");
   await editing.getByRole("switch", { name: "Active" }).click();
   await editing.getByRole("button", { name: "Update Plan" }).click();
   await expect(page.getByText("The subscription plan has been updated successfully.")).toBeVisible();
@@ -75,12 +80,43 @@ test("subscription plan is added, edited and deleted", async ({ administrator, s
   await expect(row).toBeHidden();
 });
 
+test("a plan is saved only with the amount and interval that Stripe charges", async ({ administrator, signedIn }) => {
+  const page = await signedIn(await administrator());
+  const [name, priceId] = [`Plan ${randomUUID()}`, await stripePrice(2900)];
+  await page.goto("/admin/subscription-plans");
+  await page.getByRole("button", { name: "Add Plan" }).click();
+  const adding = page.getByRole("dialog", { name: "Add Subscription Plan" });
+  await adding.getByLabel("Plan Name").fill(name);
+  await adding.getByLabel("Price", { exact: true }).fill("19");
+  await adding.getByLabel("Stripe Price ID").fill("price_that_stripe_does_not_have");
+  await adding.getByRole("button", { name: "Save Plan" }).click();
+  await expect(page.getByText("Error adding plan")).toBeVisible();
+  await expect(adding.getByLabel("Stripe Price ID")).toHaveAccessibleDescription(/Stripe has no price with this ID/);
+  await expect(adding.getByLabel("Plan Name")).toHaveValue(name);
+
+  await adding.getByLabel("Stripe Price ID").fill(priceId);
+  await adding.getByLabel("Stripe Price ID").blur();
+  await expect(adding.getByLabel("Price", { exact: true })).toHaveValue("29");
+  await adding.getByLabel("Price", { exact: true }).fill("19");
+  await adding.getByRole("button", { name: "Save Plan" }).click();
+  await expect(adding.getByLabel("Price", { exact: true })).toHaveAccessibleDescription(
+    "Stripe charges $29 per month for this price.",
+  );
+  await adding.getByLabel("Price", { exact: true }).fill("29");
+  await adding.getByRole("button", { name: "Save Plan" }).click();
+  const row = page.getByRole("row", { name });
+  await expect(row).toContainText("$29");
+  await row.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("alertdialog").getByRole("button", { name: "Delete Plan" }).click();
+  await expect(row).toBeHidden();
+});
+
 test("a Stripe price can belong to only one plan", async ({ administrator, signedIn }) => {
   const maria = await administrator();
-  const stripe_price_id = `price_${randomUUID()}`;
+  const stripe_price_id = await stripePrice(100);
   const { data: plan } = await maria.client
     .from("subscription_plans")
-    .insert({ name: "Taken", price: 1, stripe_price_id, features: [], active: false })
+    .insert({ name: "Taken", price: 1, stripe_price_id, features: [], active: false, interval: "month" })
     .select("id")
     .single()
     .throwOnError();

@@ -31,6 +31,23 @@ export const looks: { colorScheme: "light" | "dark"; width: number }[] = [
     : []),
 ];
 
+/** Creates a price at the Stripe double, as an administrator does in Stripe's dashboard. */
+export async function stripePrice(cents: number, interval: "day" | "week" | "month" | "year" = "month") {
+  const double = process.env.BASALT_STRIPE_DOUBLE_URL ?? "http://127.0.0.1:12111";
+  const response = await fetch(`${double}/v1/prices`, {
+    method: "POST",
+    headers: { authorization: "Bearer sk_test_browser_tests" },
+    body: new URLSearchParams({
+      currency: "usd",
+      unit_amount: String(cents),
+      "recurring[interval]": interval,
+      "product_data[name]": "A plan",
+    }),
+  });
+  if (!response.ok) throw new Error(`The Stripe double: ${response.status} ${await response.text()}`);
+  return ((await response.json()) as { id: string }).id;
+}
+
 /** A minimal PNG: one grey pixel. */
 export const pixel = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",

@@ -178,10 +178,12 @@ const onePlan = {
   updated_at: "2026-11-22T10:00:00Z",
 };
 /** The list has one plan; writes get this response. */
-const onePlanFor = (write: (route: Route) => unknown) =>
-  stub("**/rest/v1/subscription_plans*", (route) =>
+const onePlanFor = (write: (route: Route) => unknown) => async (page: Page) => {
+  await stub("**/functions/v1/check-price", (route) => route.fulfill({ json: { success: true, price: null } }))(page);
+  await stub("**/rest/v1/subscription_plans*", (route) =>
     route.request().method() === "GET" ? route.fulfill({ json: [onePlan] }) : write(route),
-  );
+  )(page);
+};
 const written = (route: Route) =>
   route.request().method() === "POST"
     ? route.fulfill({ status: 201, body: "" })

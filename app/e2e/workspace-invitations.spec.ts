@@ -164,3 +164,26 @@ test("new person on a phone: three presses and two fields from the mail to the p
   await page.goto(link);
   await expect(page.getByRole("link", { name: "Open the plan" })).toBeVisible();
 });
+
+test("expired invitation is sent again", async ({ request, person, signedIn, page: visitors }) => {
+  const maria = await person();
+  await proveAddress(maria);
+  const address = `late-${maria.email}`;
+  const { planId, memberId, path } = await invite(maria, address);
+  await server().from("plan_members").update({ created_at: "2026-01-01" }).eq("id", memberId).throwOnError();
+  const page = await signedIn(maria);
+  await page.goto(`/plan/${planId}?tab=team`);
+  const row = page.getByRole("row").filter({ hasText: address });
+  await expect(row).toContainText("Expired");
+  await expect(row.getByRole("button", { name: /^Copy link/ })).toHaveCount(0);
+  await row.getByRole("button", { name: /^Send again/ }).click();
+  await expectToast(page, /Invitation sent/);
+  await expect(row).toContainText("Pending Acceptance");
+  await expect(row.getByRole("button", { name: /^Copy link/ })).toBeVisible();
+  const { link } = await new Mailbox(request).latest(address);
+  await visitors.goto(link);
+  await expect(visitors.getByText("Warm meals")).toBeVisible();
+  // The link from before the renewal stays dead.
+  await visitors.goto(path);
+  await expect(visitors.getByRole("heading", { name: "Invitation Error" })).toBeVisible();
+});

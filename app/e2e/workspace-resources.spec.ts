@@ -133,6 +133,8 @@ test("an upload can be cancelled", async ({ person, signedIn }) => {
   await page.route("**/storage/v1/object/plan_files/**", () => undefined);
   await page.locator("input[type=file]").setInputFiles(text("Slow.txt"));
   await page.getByRole("button", { name: "Upload", exact: true }).click();
+  // How far it is is not known, and it is under way.
+  await expect(page.getByRole("progressbar", { name: "Upload of Slow.txt" })).not.toHaveAttribute("aria-valuenow");
   await page.getByRole("button", { name: "Cancel the upload of Slow.txt" }).click();
   await expect(page.getByText("Title of Slow.txt")).toHaveCount(0);
   await expect(page.getByRole("heading", { name: "No files yet" })).toBeVisible();

@@ -329,3 +329,54 @@ for (const fate of ["deleted", "removed"] as const) {
     await expect(tasks).toHaveURL("/dashboard");
   });
 }
+
+test("five people who type keep their text when the plan is deleted", async ({ person, signedIn }) => {
+  test.slow();
+  const maria = await person();
+  const plan = await makePlan(maria, "Warm meals", priorities);
+  const colleagues = await Promise.all(Array.from({ length: 5 }, () => person()));
+  for (const colleague of colleagues) await addMember(plan.id, colleague, "manager");
+  const typing: ((page: import("@playwright/test").Page) => Promise<[label: string, text: string]>)[] = [
+    async (page) => {
+      await page.getByRole("button", { name: "Edit plan" }).click();
+      return ["Title", "Warm meals for everyone"];
+    },
+    async (page) => {
+      await page.getByRole("button", { name: "Add Priority" }).click();
+      return ["Title", "Cook on Sundays"];
+    },
+    async (page) => {
+      await page.getByRole("button", { name: "Actions for priority Open four hubs" }).click();
+      await page.getByRole("menuitem", { name: "Edit priority" }).click();
+      return ["Title", "Open five hubs"];
+    },
+    async (page) => {
+      await page.getByRole("button", { name: "Add Task to Open four hubs" }).click();
+      return ["Focus Area", "Ask the parish"];
+    },
+    async (page) => {
+      await page.getByRole("button", { name: "Actions for Find a hall" }).click();
+      await page.getByRole("menuitem", { name: "Edit task" }).click();
+      return ["Measure of Success", "Two offers in writing"];
+    },
+  ];
+  const typed = [];
+  for (const [index, open] of typing.entries()) {
+    const colleague = colleagues[index];
+    if (!colleague) throw new Error("one colleague for each dialog");
+    const page = await signedIn(colleague);
+    await page.goto(`/plan/${plan.id}`);
+    const [label, text] = await open(page);
+    const field = page.getByRole("dialog").getByLabel(label, { exact: true });
+    await field.fill(text);
+    typed.push({ page, field, text });
+  }
+  await maria.client.from("plans").delete().eq("id", plan.id).throwOnError();
+  for (const { page, field, text } of typed) {
+    await expect(page.getByRole("dialog").getByRole("alert")).toContainText("This plan was deleted");
+    await expect(field).toHaveValue(text);
+    await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+    await page.getByRole("button", { name: "Discard" }).click();
+    await expect(page.getByRole("heading", { level: 1, name: "This plan was deleted" })).toBeVisible();
+  }
+});

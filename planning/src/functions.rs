@@ -2,6 +2,7 @@
 //! `{"error": "<message for the user>"}`.
 
 mod caller;
+mod check_price;
 mod checkout;
 mod invite_member;
 mod mail_settings;
@@ -44,6 +45,7 @@ type Answer = Result<Response, Refusal>;
 /// The functions with their names.
 pub(crate) fn all(app: &Arc<App>) -> Vec<(&'static str, Handler)> {
     vec![
+        ("check-price", handler(app, check_price::check_price)),
         ("create-checkout-session", handler(app, checkout::create_checkout_session)),
         ("create-portal-session", handler(app, portal::create_portal_session)),
         ("cancel-subscription", handler(app, subscription::cancel_subscription)),

@@ -23,6 +23,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// All limits.
 pub(crate) struct Rates {
     pub(crate) billing: Rate,
+    pub(crate) check_price: Rate,
     /// Keyed by the sender, across plans.
     pub(crate) invite_by_user: Rate,
     pub(crate) invite_by_user_daily: Rate,
@@ -40,6 +41,7 @@ impl Default for Rates {
         Self {
             // The key names the function, so each one has its own limit.
             billing: Rate::new("billing", 10, Duration::from_secs(60)),
+            check_price: Rate::new("check_price", 120, HOUR),
             invite_by_user: Rate::new("invite_by_user", 20, HOUR),
             invite_by_user_daily: Rate::new("invite_by_user_daily", 50, DAY),
             invite_by_plan: Rate::new("invite_by_plan", 50, DAY),

@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::control::{Fault, RequestRecord};
 use crate::error::{Result, StripeError};
 use crate::params::Params;
-use crate::prices::Price;
+use crate::prices::{Interval, Price};
 use crate::state::{Row, Table};
 use crate::{Double, Inner, json as shape, new_id};
 use idempotency::Begin;
@@ -161,6 +161,7 @@ async fn handle(double: &Double, incoming: &Incoming, path: &[&str]) -> Result<A
     };
     let mut inner = double.lock();
     let now = double.now(&inner);
+    let prices = with_created(&inner, prices);
     let key = incoming.key.clone().filter(|_| *method == Method::POST);
     if let Some(key) = &key {
         match inner.idempotency.begin(key, &path.join("/"), &params, now)? {
@@ -184,6 +185,14 @@ async fn handle(double: &Double, incoming: &Incoming, path: &[&str]) -> Result<A
     Ok(answer)
 }
 
+/// The prices created through the API, then those of the project's other plans.
+fn with_created(inner: &Inner, of_plans: Vec<Price>) -> Vec<Price> {
+    let mut prices: Vec<Price> = inner.state.prices.iter().cloned().collect();
+    let is_created = |id: &str| inner.state.prices.get(id).is_some();
+    prices.extend(of_plans.into_iter().filter(|price| !is_created(&price.id)));
+    prices
+}
+
 fn check_key(key: Option<&str>) -> Result<()> {
     match key {
         None | Some("") => Err(StripeError::unauthorized(
@@ -202,7 +211,7 @@ fn check_key(key: Option<&str>) -> Result<()> {
 /// Whether a call needs prices; other calls do not query the project.
 fn needs_prices(method: &Method, path: &[&str], params: &Params) -> bool {
     match path {
-        ["prices", ..] => true,
+        ["prices", ..] => *method == Method::GET,
         ["checkout", "sessions"] => *method == Method::POST,
         ["billing_portal", "sessions"] => params.has_below("flow_data"),
         ["subscriptions", _] => params.has_below("items"),
@@ -229,6 +238,7 @@ impl Call<'_> {
             ("POST", ["subscriptions", id]) => self.update_subscription(id),
             ("POST", ["subscriptions", id, "resume"]) => self.resume_subscription(id),
             ("DELETE", ["subscriptions", id]) => self.cancel_subscription(id),
+            ("POST", ["prices"]) => self.create_price(),
             ("GET", ["prices"]) => self.list_prices(),
             ("GET", ["prices", id]) => self.get_price(id),
             ("GET", ["invoices", id]) => self.get_invoice(id),
@@ -237,6 +247,30 @@ impl Call<'_> {
             _ => Err(StripeError::unknown_path(method, &path.join("/"))),
         }?;
         shape::expand(&mut value, &expand, &self.inner.state, self.double);
+        Ok(value)
+    }
+
+    fn create_price(&mut self) -> Result<Value> {
+        let currency = self.params.required("currency")?;
+        let unit_amount = self.params.integer("unit_amount")?;
+        let unit_amount = unit_amount.filter(|cents| *cents >= 0);
+        let interval = self.params.required("recurring[interval]")?;
+        let price = Price {
+            id: new_id("price_"),
+            product_name: self.params.required("product_data[name]")?,
+            unit_amount: unit_amount.ok_or_else(|| StripeError::missing_param("unit_amount"))?,
+            currency: currency.to_lowercase(),
+            interval: Interval::parse(&interval).ok_or_else(|| {
+                let text = format!(
+                    "Invalid recurring[interval]: must be one of day, month, week, or year ({interval})."
+                );
+                StripeError::param("recurring[interval]", text)
+            })?,
+            active: self.params.boolean("active")?.unwrap_or(true),
+        };
+        self.params.finish()?;
+        let value = shape::price(&price);
+        self.inner.state.prices.insert(price);
         Ok(value)
     }
 

@@ -19,6 +19,9 @@ pub(crate) struct State {
     pub(crate) clock_offset: i64,
     /// Whether objects have the version before 2025-03-31, with the period on the subscription.
     pub(crate) is_pre_basil: bool,
+    /// Created through the API; the others are the project's plans.
+    #[serde(default)]
+    pub(crate) prices: Table<Price>,
     pub(crate) customers: Table<Customer>,
     pub(crate) sessions: Table<Session>,
     pub(crate) portals: Table<Portal>,
@@ -282,7 +285,7 @@ macro_rules! rows {
         }
     )*};
 }
-rows!(Customer Session Portal Subscription Invoice Event);
+rows!(Price Customer Session Portal Subscription Invoice Event);
 
 #[cfg(test)]
 mod tests {

@@ -431,6 +431,21 @@ async fn plan_change_is_confirmed_in_portal() {
 }
 
 #[tokio::test]
+async fn created_price_can_be_bought() {
+    let double = Double::new(config());
+    let form = "currency=usd&unit_amount=1950&recurring[interval]=year&product_data[name]=Gold";
+    let made = call(&double, Method::POST, "/v1/prices", form).await.json();
+    let id = made["id"].as_str().unwrap();
+    assert_eq!((&made["unit_amount"], &made["recurring"]["interval"]), (&json!(1950), &json!("year")));
+    let read = call(&double, Method::GET, &format!("/v1/prices/{id}"), "").await;
+    assert_eq!(read.json(), made);
+    let customer = customer(&double).await;
+    assert_eq!(session(&double, &customer, id).await["status"], "open");
+    let refused = call(&double, Method::POST, "/v1/prices", &form.replace("year", "decade")).await;
+    assert_eq!(refused.error(), (400, Value::Null, json!("recurring[interval]")));
+}
+
+#[tokio::test]
 async fn lists_are_paged_and_ids_expand() {
     let double = Double::new(config());
     let (customer, id) = subscribed(&double, "4242424242424242").await;

@@ -14,6 +14,12 @@ test("the event of an own write is recognised before and after the response", as
   expect(isOwnWrite(row("a", "3"))).toBe(false);
 });
 
+test("a move by another person, which keeps the version, is not taken for an own write", async () => {
+  await ownWrite("m", Promise.resolve({ data: { ...row("m", "2"), position: 1 } }));
+  expect(isOwnWrite({ ...row("m", "2"), position: 1 })).toBe(true);
+  expect(isOwnWrite({ ...row("m", "2"), position: 1.5 })).toBe(false);
+});
+
 test("a write that changed nothing or failed leaves nothing behind", async () => {
   expect(await ownWrite("c", Promise.resolve({ data: null }))).toBeNull();
   await expect(ownWrite("c", Promise.reject(new Error("offline")))).rejects.toThrow("offline");

@@ -1,7 +1,8 @@
-/** Every write gives a row a new `updated_at`. */
+/** Every write gives a row a new `updated_at`, or a new place where it only moves it. */
 interface Version {
   id: string;
   updated_at: string;
+  position?: number | null | undefined;
 }
 
 const maxRemembered = 100;
@@ -9,7 +10,7 @@ const maxRemembered = 100;
 const pending = new Map<string, number>();
 const written = new Set<string>();
 
-const nameOf = ({ id, updated_at }: Version) => `${id} ${updated_at}`;
+const nameOf = ({ id, updated_at, position }: Version) => `${id} ${updated_at} ${position ?? ""}`;
 
 /** Runs a write of a row whose mutation refetches what it changed; its realtime event then needs no second fetch. */
 export async function ownWrite<Written extends Version>(id: string, write: PromiseLike<{ data: Written | null }>) {
@@ -32,6 +33,7 @@ function remember(name: string) {
 }
 
 /** Whether a mutation of this page refetches this version of a row, or is about to. */
-export function isOwnWrite({ id, updated_at }: Partial<Version>) {
-  return id !== undefined && (pending.has(id) || (updated_at !== undefined && written.has(nameOf({ id, updated_at }))));
+export function isOwnWrite({ id, updated_at, position }: Partial<Version>) {
+  if (id === undefined) return false;
+  return pending.has(id) || (updated_at !== undefined && written.has(nameOf({ id, updated_at, position })));
 }

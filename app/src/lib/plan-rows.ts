@@ -29,7 +29,10 @@ export function fetchOfPlan<Name extends PlanPart>(table: Name, planId: string, 
   }) as Promise<unknown> as Promise<Row<Name>[]>;
 }
 
-const version = "id, updated_at";
+// As `lib/own-writes` needs it.
+type VersionColumns = "id, updated_at, position";
+const versionOf = (table: Deleted) =>
+  (table === "tasks" || table === "priorities" ? "id, updated_at, position" : "id, updated_at") as VersionColumns;
 
 /** Changes a row if it still has what the person has seen of it. `false` when it has not: nothing was written then. */
 export async function updateSeen<Name extends Edited>(
@@ -42,7 +45,7 @@ export async function updateSeen<Name extends Edited>(
   const write = rows
     .update(change as AnyUpdate)
     .match(seen)
-    .select(version)
+    .select(versionOf(table))
     .maybeSingle()
     .throwOnError();
   if (await ownWrite(seen.id, write)) return true;
@@ -62,7 +65,7 @@ export async function updateRow<Name extends Edited | "plan_members">(
     .from(anyOf(table))
     .update(change as AnyUpdate)
     .eq("id", id)
-    .select(version)
+    .select(versionOf(table))
     .maybeSingle()
     .throwOnError();
   requireRow(await ownWrite(id, write), gone(thing));
@@ -80,12 +83,12 @@ export async function moveRow(table: "priorities" | "tasks", id: string, beforeI
     table === "priorities"
       ? basalt
           .rpc("move_priority", { priority_id: id, ...before })
-          .select(version)
+          .select(versionOf(table))
           .maybeSingle()
           .throwOnError()
       : basalt
           .rpc("move_task", { task_id: id, ...before })
-          .select(version)
+          .select(versionOf(table))
           .maybeSingle()
           .throwOnError();
   requireRow(await ownWrite(id, write), gone(thing));

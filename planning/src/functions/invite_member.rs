@@ -85,7 +85,7 @@ struct Attempt {
 }
 
 impl Attempt {
-    /// `None` if the invitation was accepted or withdrawn meanwhile.
+    /// Renews an expired invitation. `None` if it was accepted or withdrawn meanwhile.
     async fn begin(app: &App, member: Uuid) -> Result<Option<Self>, SessionError> {
         const BEGIN: &str = "select attempt_id, token, expires_at from public.begin_invitation_mail($1)";
         let tx = app.billing.pool.autocommit(Instant::now() + STATEMENT_LIMIT).await?;
@@ -151,12 +151,12 @@ pub(super) fn refusal(error: MailError) -> Refusal {
 async fn find(app: &App, caller: &Caller, plan: Uuid, email: &str) -> Result<Invitation, Refusal> {
     const PLAN: &str = "\
 select p.title, public.get_user_plan_role(p.id, $2::uuid) from public.plans p where p.id = $1::uuid";
-    // Only owners and managers see invitations; a token is valid for 14 days.
+    // Only owners and managers see invitations. An expired one is renewed when its mail is begun.
     const INVITATION: &str = "\
 select m.id, m.email, m.role
 from public.plan_members m
 where m.plan_id = $1::uuid and lower(m.email) = lower($2) and not m.invite_accepted
-  and m.invite_token is not null and m.created_at > now() - interval '14 days'";
+  and m.invite_token is not null";
     let plan = Param::from(plan.to_string());
     let steps = vec![
         (PLAN, vec![plan.clone(), caller.id.to_string().into()]),

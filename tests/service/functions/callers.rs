@@ -36,7 +36,7 @@ const CALLERS: [&str; 4] = ["anonymous", "other user", "owner", "administrator"]
 type Case = (&'static str, &'static str, Providers, [u16; 4]);
 
 #[rustfmt::skip]
-const CASES: [Case; 49] = [
+const CASES: [Case; 53] = [
     // function                 body                                                           providers    anonymous, other user, owner, administrator
     ("create-portal-session",   r#"{}"#,                                                       Available,   [401, 404, 200, 404]),
     ("create-portal-session",   r#"{"returnUrl": "https://evil.example/"}"#,                   Unused,      [401, 400, 400, 400]),
@@ -95,6 +95,11 @@ const CASES: [Case; 49] = [
     ("test-mail-key", r#"{"apiKey": "re_1", "fromEmail": "a@example.org"}"#,                   Rejecting,   [401, 403, 403, 400]),
     ("retry-mails",             r#"{}"#,                                                       Unused,      [401, 403, 403, 200]),
 
+    ("check-price",             r#"{"priceId": "price_at_stripe"}"#,                           Available,   [401, 403, 403, 200]),
+    ("check-price",             r#"{"priceId": "price_unknown"}"#,                             Unused,      [401, 403, 403, 400]),
+    ("check-price",             r#"{"priceId": "price_at_stripe"}"#,                           Unreachable, [401, 403, 403, 502]),
+    ("check-price",             r#"{"priceId": "price_at_stripe"}"#,                           Slow,        [401, 403, 403, 200]),
+
     (CHECKOUT,                  r#"{"priceId": "price_more"}"#,                                Available,   [401, 200, 200, 200]),
     (CHECKOUT,                  r#"{"priceId": "price_none"}"#,                                Unused,      [401, 400, 400, 400]),
     (CHECKOUT,                  r#"{"priceId": "price_more"}"#,                                Unreachable, [401, 502, 502, 502]),
@@ -139,6 +144,10 @@ async fn fixture() -> Fixture {
     set_resend(&server, "re_a_secret_key").await;
     let plan = make_plan(&server, &owner, "Growth").await;
     stripe.put("subscriptions/sub_1", &subscription("sub_1", &owner.id, "active"));
+    stripe.put(
+        "prices/price_at_stripe",
+        &json!({"id": "price_at_stripe", "unit_amount": 1950, "currency": "usd", "recurring": {"interval": "month"}}),
+    );
     server
         .sql(&format!(
             "insert into public.stripe_customers (user_id, livemode, stripe_customer_id) values ('{0}', false, 'cus_sub_1');

@@ -457,6 +457,28 @@ async fn mailed_token_confirms_a_new_account() {
 }
 
 #[tokio::test]
+async fn expired_invitation_is_renewed_when_mailed_again() {
+    let (server, owner, plan, mailed, copied) = invited().await;
+    server
+        .sql("update public.plan_members set created_at = now() - interval '15 days' where not invite_accepted")
+        .await;
+    for token in [&mailed, &copied] {
+        assert_eq!(invitation(&server, token, &plan).await, Value::Null);
+    }
+    assert_eq!(ask(&server, &owner, "bob@example.org", &plan).await.0, 200);
+    let mails = server.mailbox().mails("bob@example.org").await;
+    let links: Vec<String> = mails.iter().map(|mail| token_in(&link_in(&mail.text))).collect();
+    let renewed = links.iter().find(|token| **token != mailed).unwrap();
+    assert!(mails.iter().all(|mail| mail.text.contains("expires in 14 days")));
+    // The former links stay dead.
+    for token in [&mailed, &copied] {
+        assert_eq!(invitation(&server, token, &plan).await, Value::Null);
+    }
+    let bob = sign_up_confirmed(&server, "bob@example.org").await;
+    assert_eq!(accept(&server, &bob, renewed, &plan).await, (200, json!("viewer")));
+}
+
+#[tokio::test]
 async fn copied_token_and_other_addresses_confirm_nothing() {
     let (server, _owner, plan, mailed, copied) = invited().await;
     for (email, token) in

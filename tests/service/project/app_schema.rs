@@ -113,6 +113,31 @@ async fn deleting_a_plan_cascades() {
 }
 
 #[tokio::test]
+async fn moving_a_row_keeps_its_version() {
+    let (_database, client) = app_database().await;
+    client.batch_execute(&fixture()).await.unwrap();
+    for (table, function) in [("priorities", "move_priority"), ("tasks", "move_task")] {
+        client.batch_execute(&format!("reset role; update {table} set position = 3")).await.unwrap();
+        let versions = format!("select updated_at::text from {table} order by id");
+        let before = values(&client, &versions).await;
+        become_user(&client, OWNER).await;
+        let moved = values(
+            &client,
+            &format!("select moved.position::text from (select id from {table} limit 1) one, {function}(one.id) moved"),
+        )
+        .await;
+        assert_eq!(moved.len(), 1, "{table}");
+        client.batch_execute("reset role").await.unwrap();
+        assert_eq!(values(&client, &versions).await, before, "{table}: a move is not an edit");
+        client
+            .batch_execute(&format!("update {table} set title = title || '!', position = 4"))
+            .await
+            .unwrap();
+        assert_ne!(values(&client, &versions).await, before, "{table}: an edit is");
+    }
+}
+
+#[tokio::test]
 async fn task_gets_the_plan_of_its_priority() {
     let (_database, client) = app_database().await;
     client.batch_execute(&fixture()).await.unwrap();

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use basalt_testkit::Basalt;
+use serde_json::json;
 
 /// Names of all files in the store: blobs and partial blobs.
 pub(super) fn files(server: &Basalt) -> Vec<String> {
@@ -29,6 +30,24 @@ pub(super) async fn until_no_partial_uploads(server: &Basalt) {
         intents(server).await == 0 && files.iter().all(|file| known.contains(file))
     })
     .await;
+}
+
+#[tokio::test]
+async fn files_of_a_deleted_plan_leave_the_disk() {
+    let server = Basalt::builder().app().start().await;
+    let owner = server.sign_up("ada@example.org").await;
+    let plan = server.post("/rest/v1/plans").by(&server, &owner).header("prefer", "return=representation");
+    let plan = plan.json(&json!({"title": "Growth"})).send().await.expect(201).json()[0]["id"].clone();
+    let plan = plan.as_str().unwrap();
+    for (path, mime) in [("plan_files/{}/a_1.txt", "text/plain"), ("org_logos/{}/logo.png", "image/png")] {
+        let upload = server.post(&format!("/storage/v1/object/{}", path.replace("{}", plan)));
+        let upload = upload.by(&server, &owner).header("content-type", mime);
+        upload.body("the bytes").send().await.expect(200);
+    }
+    assert_eq!(files(&server).len(), 2);
+    server.delete(&format!("/rest/v1/plans?id=eq.{plan}")).by(&server, &owner).send().await.expect(204);
+    server.database().admin_sql("update storage.blob_garbage set next_attempt_at = now()").await;
+    until("the plan's files are deleted", async || files(&server).is_empty()).await;
 }
 
 /// Waits for a condition.

@@ -7,8 +7,7 @@ import { Input, Textarea } from "@/components/ui/input";
 import { Select } from "@/components/ui/select";
 import { Switch } from "@/components/ui/switch";
 import { useRowForm } from "@/hooks/use-row-form";
-import { messageOf } from "@/lib/errors";
-import { bytesPerMegabyte, type SubscriptionPlan, takenPriceId, useAddPlan, useUpdatePlan } from "./queries";
+import { bytesPerMegabyte, type SubscriptionPlan, useAddPlan, useUpdatePlan } from "./queries";
 import {
   type Interval,
   intervals,
@@ -17,6 +16,7 @@ import {
   parseFeatures,
   planFormSchema,
 } from "./schema";
+import { FieldError, readStripePrice } from "./stripe-price";
 
 interface DialogProps {
   open: boolean;
@@ -76,20 +76,35 @@ interface PlanFormProps {
 }
 
 function PlanForm({ plan, submitLabel, onSubmit }: PlanFormProps) {
-  const { conflict, control, formState, register, setError, submit, watch } = useRowForm({
+  const { conflict, control, formState, getValues, register, setError, setValue, submit, watch } = useRowForm({
     row: plan,
     resolver: zodResolver(planFormSchema),
     inputOf,
     save: ({ base, values }: { base: SubscriptionPlan | null; values: PlanFormValues }) =>
       onSubmit(values, base).catch((error: unknown) => {
-        if (messageOf(error) === takenPriceId) {
-          setError("stripePriceId", { message: takenPriceId }, { shouldFocus: true });
-        }
+        if (error instanceof FieldError) setError(error.field, { message: error.message }, { shouldFocus: true });
         throw error;
       }),
   });
   const { errors, isDirty, isSubmitting } = formState;
   const features = parseFeatures(watch("features"));
+
+  /** Price and interval come from Stripe. Saving checks them again, so a failure matters only then. */
+  async function fillFromStripe() {
+    const priceId = getValues("stripePriceId").trim();
+    if (priceId === "" || priceId === plan?.stripe_price_id) return;
+    try {
+      const price = await readStripePrice(priceId);
+      if (!price || getValues("stripePriceId").trim() !== priceId) return;
+      const change = { shouldDirty: true, shouldValidate: true };
+      setValue("price", String(price.cents / 100), change);
+      setValue("interval", price.interval, change);
+    } catch (error) {
+      if (error instanceof FieldError && getValues("stripePriceId").trim() === priceId) {
+        setError(error.field, { message: error.message });
+      }
+    }
+  }
 
   return (
     <DialogForm
@@ -129,8 +144,18 @@ function PlanForm({ plan, submitLabel, onSubmit }: PlanFormProps) {
           </Select>
         </FormField>
       </div>
-      <FormField label="Stripe Price ID" error={errors.stripePriceId?.message} required>
-        <Input autoComplete="off" spellCheck={false} autoCapitalize="none" {...register("stripePriceId")} />
+      <FormField
+        label="Stripe Price ID"
+        error={errors.stripePriceId?.message}
+        hint="Price and interval are read from Stripe."
+        required
+      >
+        <Input
+          autoComplete="off"
+          spellCheck={false}
+          autoCapitalize="none"
+          {...register("stripePriceId", { onBlur: () => void fillFromStripe() })}
+        />
       </FormField>
       <fieldset className="grid gap-2">
         <legend className="mb-2 font-medium text-sm">Limits (leave empty for none)</legend>

@@ -4,6 +4,7 @@ import { codeOf, messageOf } from "@/lib/errors";
 import { requireRow } from "@/lib/stale-row";
 import { toast } from "@/lib/toast";
 import { type PlanFormValues, parseFeatures } from "./schema";
+import { FieldError, requireStripePrice } from "./stripe-price";
 
 export type SubscriptionPlan = Row<"subscription_plans">;
 
@@ -26,7 +27,7 @@ export const adminPlansQuery = () =>
     },
   });
 
-export const takenPriceId = "Another plan already has this Stripe Price ID.";
+const takenPriceId = "Another plan already has this Stripe Price ID.";
 
 export const bytesPerMegabyte = 1_048_576;
 
@@ -47,6 +48,7 @@ function columnsOf(values: PlanFormValues) {
 
 export function useAddPlan() {
   return usePlanMutation("added", "Error adding plan", async (values: PlanFormValues) => {
+    await requireStripePrice(values);
     await basalt.from("subscription_plans").insert(columnsOf(values)).throwOnError();
   });
 }
@@ -56,6 +58,9 @@ export function useUpdatePlan() {
     "updated",
     "Error updating plan",
     async ({ base, values }: { base: SubscriptionPlan; values: PlanFormValues }) => {
+      // What is no longer sold can be saved when its price has gone from Stripe, and the Free plan has none there.
+      const isUncharged = !values.active && values.stripePriceId === base.stripe_price_id;
+      if (!base.is_free && !isUncharged) await requireStripePrice(values);
       const { data } = await basalt
         .from("subscription_plans")
         .update(columnsOf(values))
@@ -92,7 +97,7 @@ function usePlanMutation<Variables>(
   return useMutation({
     mutationFn: (variables: Variables) =>
       change(variables).catch((error: unknown) => {
-        throw codeOf(error) === "23505" ? new Error(takenPriceId, { cause: error }) : error;
+        throw codeOf(error) === "23505" ? new FieldError("stripePriceId", takenPriceId, { cause: error }) : error;
       }),
     onSuccess: async () => {
       await refresh();

@@ -11,13 +11,15 @@ import { UnsavedGuard } from "@/components/unsaved-guard";
 import { cn } from "@/lib/cn";
 import { acceptedEndings, formatSize, refusalOf, titleFaultOf, titleOf } from "./file-types";
 import { useUploadAttachment } from "./mutations";
+import { chunkBytes } from "./upload";
 
 interface Chosen {
   id: number;
   file: File;
   title: string;
   state: "waiting" | "uploading" | "failed";
-  percent: number;
+  /** Null where it is not known: what is sent at once. */
+  percent: number | null;
   stop: AbortController;
 }
 
@@ -69,7 +71,7 @@ export function UploadPanel({ planId }: { planId: string }) {
     let allSent = true;
     for (const { id, file, title, stop } of chosen) {
       if (stop.signal.aborted) continue;
-      change(id, { state: "uploading", percent: 0 });
+      change(id, { state: "uploading", percent: file.size > chunkBytes ? 0 : null });
       try {
         await upload({ title, file, signal: stop.signal, onProgress: (percent) => change(id, { percent }) });
         drop(id);
@@ -194,7 +196,7 @@ export function UploadPanel({ planId }: { planId: string }) {
                 {one.state === "uploading" && (
                   <div className="flex items-center gap-3 text-sm tabular-nums">
                     <Progress percent={one.percent} label={`Upload of ${one.file.name}`} className="grow" />
-                    {one.percent}%
+                    {one.percent === null ? "Sending..." : `${one.percent}%`}
                   </div>
                 )}
                 {one.state === "failed" && <p className="text-destructive text-sm">This file was not uploaded.</p>}

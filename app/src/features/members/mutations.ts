@@ -80,13 +80,14 @@ async function insertInvitation(planId: string, email: string, role: PlanRole) {
   return data.invite_token;
 }
 
-/** Mails an open invitation another time. */
+/** Mails an open invitation another time. The server renews an expired one: new links, and another 14 days. */
 export function useMailAgain(context: InviteContext) {
   return useChange({
     failed: "The invitation could not be mailed",
-    refetches: [memberKeys.mails(context.planId)],
+    refetches: [memberKeys.list(context.planId), memberKeys.mails(context.planId)],
     change: async (member: Invitee) => {
       await mailInvitation(context, member);
+      tellTeamChanged(context.planId);
       toast.success("Invitation sent", { description: `Another mail is on its way to ${member.email}.` });
     },
   });

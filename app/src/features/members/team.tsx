@@ -238,18 +238,20 @@ function Status({ member, mail, mailing, onMailAgain }: StatusProps) {
       {expired ? "Expired" : "Pending Acceptance"}
       {!expired && mail === "failed" && <Badge tone="destructive">Mail not delivered</Badge>}
       {!expired && mail === "waiting" && <Badge tone="warning">Mail delayed</Badge>}
-      {token && !expired && (
+      {token && (
         <span className="-my-2 flex flex-wrap gap-x-1 max-md:justify-end">
-          <Button
-            variant="ghost"
-            size="small"
-            className="text-primary"
-            aria-label={`Copy link of the invitation for ${name}`}
-            onClick={() => void copyLink(inviteUrl({ token, planId }))}
-          >
-            <LinkIcon aria-hidden />
-            Copy link
-          </Button>
+          {!expired && (
+            <Button
+              variant="ghost"
+              size="small"
+              className="text-primary"
+              aria-label={`Copy link of the invitation for ${name}`}
+              onClick={() => void copyLink(inviteUrl({ token, planId }))}
+            >
+              <LinkIcon aria-hidden />
+              Copy link
+            </Button>
+          )}
           <SubmitButton
             type="button"
             variant="ghost"
