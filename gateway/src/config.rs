@@ -219,6 +219,15 @@ impl Config {
         self.database.url.is_none() && !matches!(self.only, Some(Only::Rest))
     }
 
+    /// Whether the database port accepts role `postgres` with the password that Supabase's CLI uses for a local stack (decision 0176).
+    #[must_use]
+    pub fn has_local_password(&self) -> bool {
+        self.is_development()
+            && self.is_embedded()
+            && self.project.supabase.is_some()
+            && self.database.listen.is_none()
+    }
+
     /// Whether this is auth alone, with configured keys, on a database that other servers own. It then sets no passwords and
     /// does not compare its secrets with theirs (docs/decisions/0012).
     #[must_use]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use basalt_core::keys::ApiKeys;
 use basalt_pg::database::Database;
 use basalt_pg::pg_error::DriverError;
-use basalt_pg::system_migrations::{self, Layout, MigrationSettings, SystemMigration};
+use basalt_pg::system_migrations::{self, Layout, MigrationSettings, MissingGrant, SystemMigration};
 use basalt_project::supabase::{ServerValues, SupabaseSettings};
 use basalt_project::{MigrateOptions, Project, SupabaseOptions};
 use secrecy::{ExposeSecret, SecretString};
@@ -17,6 +17,7 @@ use crate::backup;
 use crate::built_in::built_in;
 use crate::config::Config;
 use crate::demo_accounts;
+use crate::project_check::{self, Unserved};
 use crate::secrets::{Secrets, SecretsError};
 use basalt_postgres::{Embedded, EmbeddedConfig, EmbeddedError, Remote, SUPERUSER};
 
@@ -105,8 +106,21 @@ const AUTH_ADMIN: &str = "supabase_auth_admin";
 /// Owns schema `storage`.
 pub const STORAGE_ADMIN: &str = "supabase_storage_admin";
 
-/// Roles whose passwords derive from the master key.
-const LOGINS: [&str; 3] = ["authenticator", AUTH_ADMIN, "postgres"];
+/// Owns the project's objects.
+pub const OWNER: &str = "postgres";
+
+/// Roles with a password of their own.
+const LOGINS: [&str; 3] = ["authenticator", AUTH_ADMIN, OWNER];
+
+/// The password of a login: derived from the master key, except for the owner of a Supabase project in development.
+pub fn login_password(config: &Config, secrets: &Secrets, role: &str) -> SecretString {
+    /// What Supabase's CLI uses with `--local`.
+    const LOCAL: &str = "postgres";
+    if role == OWNER && config.has_local_password() {
+        return LOCAL.to_owned().into();
+    }
+    secrets.role_password(role)
+}
 
 pub(crate) fn service_migrations() -> [&'static [SystemMigration]; 6] {
     [
@@ -129,6 +143,15 @@ pub async fn prepare(
     options: &Options,
     mut progress: impl FnMut(&str) + Send,
 ) -> Result<Databases, SetupError> {
+    if config.is_embedded() && !Embedded::has_cluster(&config.server.state_dir, &config.database.data_dir) {
+        let Unserved { problems, notes } = project_check::unserved(config).await;
+        for problem in problems {
+            tracing::warn!("{problem}");
+        }
+        for note in notes {
+            progress(&note);
+        }
+    }
     let databases = open(config, secrets, &mut progress).await?;
     let prepared = async {
         let Some(mut client) = prepare_services(&databases, config, secrets, &mut progress).await? else {
@@ -393,6 +416,13 @@ pub async fn apply_project(
     for line in report.lines() {
         progress(&line);
     }
+    let granted = system_migrations::restore_grants(client).await?;
+    if let Some(MissingGrant { object, grant, .. }) = granted.first() {
+        let count = granted.len();
+        progress(&format!(
+            "restored {count} grants on the services' objects that the files revoke, the first: {grant} on {object}"
+        ));
+    }
     Ok(())
 }
 
@@ -423,7 +453,7 @@ async fn apply_system_migrations(
         MigrationSettings { passwords: Vec::new(), layout: Layout::Untouched }
     } else {
         MigrationSettings {
-            passwords: LOGINS.iter().map(|role| (*role, secrets.role_password(role))).collect(),
+            passwords: LOGINS.iter().map(|role| (*role, login_password(config, secrets, role))).collect(),
             layout: layout(config.project.supabase.as_ref()),
         }
     };
@@ -445,6 +475,9 @@ async fn apply_system_migrations(
         tracing::warn!(
             "row-level security was disabled on {table}, so every granted row was readable; it has been enabled again"
         );
+    }
+    for MissingGrant { object, grant, .. } in &report.granted {
+        tracing::warn!("{object} lacked a grant of its service ({grant}); it has been restored");
     }
     Ok(client)
 }
@@ -559,10 +592,9 @@ pub fn running(config: &Config, secrets: &Secrets) -> Option<Database> {
 /// A `psql` URL for the running embedded PostgreSQL, as the owner of the project's objects, on its loopback port.
 #[must_use]
 pub fn running_url(config: &Config, secrets: &Secrets) -> Option<String> {
-    const OWNER: &str = "postgres";
     let database = running(config, secrets)?;
     let port = database.config().get_ports().first()?;
     // The password is base64url and needs no escaping.
-    let password = secrets.role_password(OWNER);
+    let password = login_password(config, secrets, OWNER);
     Some(format!("postgresql://{OWNER}:{}@127.0.0.1:{port}/postgres", password.expose_secret()))
 }

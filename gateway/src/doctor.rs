@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::{Config, Mode, Only};
 use crate::database_setup;
 use crate::function_facts;
+use crate::project_check;
 use crate::secrets::Secrets;
 
 /// The label at the start of a line; colour alone would not be accessible.
@@ -100,6 +101,7 @@ async fn examine(config: &Config, clock: &Clock) -> Report {
     machine::tls(config, clock, &mut report);
     machine::app(config, &mut report);
     functions(config, &mut report).await;
+    extensions(config, &mut report).await;
     mail(config, &mut report).await;
     objects(config, &mut report).await;
     if let Some(built_in) = config.built_in_functions() {
@@ -150,6 +152,13 @@ async fn functions(config: &Config, report: &mut Report) {
     let able = enabled.iter().filter(|function| function.problem.is_none()).count();
     if able > 0 {
         report.ok(SUBJECT, format!("{able} of {} TypeScript functions can run", enabled.len()));
+    }
+}
+
+/// Lists the extensions of a project in Supabase's layout that the embedded PostgreSQL does not have.
+async fn extensions(config: &Config, report: &mut Report) {
+    for problem in project_check::missing_extensions(config).await.problems {
+        report.warn("extensions", problem);
     }
 }
 

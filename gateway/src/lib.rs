@@ -16,6 +16,7 @@ pub mod logging;
 pub mod mail;
 pub mod metric_table;
 mod probe;
+mod project_check;
 mod project_watch;
 pub mod router;
 mod running;

@@ -26,7 +26,7 @@ use crate::migration_runner::{self, MigrationSource};
 use crate::pg_error::{DriverError, PgError};
 use basalt_core::convert::saturating;
 pub use error::MigrationError;
-pub use row_security::{displaced_tables, unprotected_tables};
+pub use row_security::{MissingGrant, displaced_tables, missing_grants, restore_grants, unprotected_tables};
 use state::State;
 use steps::CLUSTER;
 pub use steps::{Layout, MIGRATIONS, SystemMigration, sha256_hex};
@@ -50,6 +50,8 @@ pub struct Report {
     pub protected: Vec<String>,
     /// Service tables that belonged to another role and were given back to their schema's owner.
     pub returned: Vec<String>,
+    /// Grants of the services that were missing and exist again.
+    pub granted: Vec<MissingGrant>,
     /// Login roles whose password was changed.
     pub passwords_set: Vec<&'static str>,
     /// Whether the connection's role is a superuser.
@@ -91,6 +93,10 @@ pub async fn apply(
         MIGRATIONS.iter().chain(sets.iter().copied().flatten()).chain(&script).copied().collect();
 
     let mut report = Report::default();
+    // Before the migrations, which may revoke some of them.
+    if settings.layout != Layout::Untouched {
+        report.granted = restore_grants(client).await?;
+    }
     let mut source = Source { wanted: &wanted, applied: &mut report.applied };
     let state = migration_runner::run(client, &mut source).await?.state;
     // A project that belongs to another server keeps that server's setup.
@@ -98,6 +104,9 @@ pub async fn apply(
         let restored = row_security::restore(client).await?;
         report.protected = restored.unprotected;
         report.returned = restored.displaced;
+        if !report.applied.is_empty() {
+            row_security::record_grants(client).await?;
+        }
     }
     let passwords = logins::set_passwords(client, &settings.passwords, state.is_superuser()).await?;
     report.passwords_set = passwords.set;

@@ -5,6 +5,7 @@
 //! `cargo xtask`), and control files that make some of PostgreSQL's own extensions trusted, so that the role `postgres`
 //! can create them without being a superuser, as on Supabase.
 
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -70,7 +71,13 @@ const NAME_ONLY: &[NameOnly] = &[
     NameOnly { name: "plpgsql_check", version: "2.7", schema: None },
     NameOnly { name: "wrappers", version: "0.5.0", schema: None },
     NameOnly { name: "pgaudit", version: "18.0", schema: None },
+    NameOnly { name: "pg_repack", version: "1.5.2", schema: None },
 ];
+
+/// Extensions in plain SQL, which work with every version: taken from any PostgreSQL that the system's packages have installed.
+const PLAIN_SQL: &[&str] = &["pgtap"];
+/// Where the system's packages put a folder for each major version.
+const SYSTEM_SHARE: &str = "/usr/share/postgresql";
 
 /// Extensions of PostgreSQL that only a superuser may create, and that Supabase's `postgres` creates. Their scripts
 /// give no access to files or programs.
@@ -131,13 +138,68 @@ pub(super) fn unpack(dirs: &DataDirs, binaries: &Binaries, roots: &[PathBuf]) ->
     if let Some(system) = &system {
         trust(system, &controls)?;
     }
-    let compiled = roots.iter().flat_map(|root| root.ancestors());
-    let compiled = compiled.map(|root| root.join("pg-extensions").join(binaries.major.to_string()));
-    if let Some(compiled) = compiled.into_iter().find(|dir| dir.is_dir()) {
+    for name in PLAIN_SQL.iter().filter(|name| !is_installed(name)) {
+        if let Some(dir) = plain_sql_dir(Path::new(SYSTEM_SHARE), name) {
+            copy_matching(&dir, &controls, |file| file.starts_with(name))?;
+        }
+    }
+    if let Some(compiled) = compiled_dir(binaries, roots) {
         copy_files(&compiled.join("extension"), &controls)?;
         copy_files(&compiled.join("lib"), &libraries)?;
     }
     Ok(())
+}
+
+/// How an extension is present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtensionKind {
+    /// The extension itself.
+    Real,
+    /// Our own SQL and workers, with the extension's interface.
+    Emulated,
+    /// No objects: only the name is accepted.
+    NameOnly,
+}
+
+/// The extensions that a server with these programs can create.
+pub(super) fn available(binaries: &Binaries, roots: &[PathBuf]) -> BTreeMap<String, ExtensionKind> {
+    let mut found: BTreeMap<String, ExtensionKind> = BTreeMap::new();
+    found.extend(NAME_ONLY.iter().map(|extension| (extension.name.to_owned(), ExtensionKind::NameOnly)));
+    let emulated =
+        |has_worker: bool| EMULATED.iter().filter(move |extension| extension.has_worker == has_worker);
+    found.extend(emulated(false).map(|extension| (extension.name.to_owned(), ExtensionKind::Emulated)));
+    let plain = PLAIN_SQL.iter().filter(|name| plain_sql_dir(Path::new(SYSTEM_SHARE), name).is_some());
+    found.extend(plain.map(|name| ((*name).to_owned(), ExtensionKind::Real)));
+    let compiled = compiled_dir(binaries, roots).map(|dir| dir.join("extension"));
+    for dir in [system_dir(binaries), compiled].into_iter().flatten() {
+        let controls = fs::read_dir(dir).into_iter().flatten().flatten();
+        found.extend(controls.filter_map(|entry| {
+            let name = entry.file_name().to_str()?.strip_suffix(".control")?.to_owned();
+            Some((name, ExtensionKind::Real))
+        }));
+    }
+    // These replace an installed extension.
+    found.extend(emulated(true).map(|extension| (extension.name.to_owned(), ExtensionKind::Emulated)));
+    found
+}
+
+/// The folder of compiled extensions for this major version.
+fn compiled_dir(binaries: &Binaries, roots: &[PathBuf]) -> Option<PathBuf> {
+    let folders = roots.iter().flat_map(|root| root.ancestors());
+    folders.map(|root| root.join("pg-extensions").join(binaries.major.to_string())).find(|dir| dir.is_dir())
+}
+
+/// The folder of the newest version below `share` that has the extension.
+fn plain_sql_dir(share: &Path, name: &str) -> Option<PathBuf> {
+    let versions = fs::read_dir(share).ok()?.flatten();
+    versions
+        .filter_map(|entry| {
+            let major: u32 = entry.file_name().to_str()?.parse().ok()?;
+            let dir = entry.path().join("extension");
+            dir.join(format!("{name}.control")).exists().then_some((major, dir))
+        })
+        .max_by_key(|(major, _)| *major)
+        .map(|(_, dir)| dir)
 }
 
 /// Writes copies of the control files of [`TRUSTED`] extensions that say so and refer to the original scripts.
@@ -189,10 +251,15 @@ pub(super) fn write_vault_key(
 }
 
 fn copy_files(from: &Path, to: &Path) -> Result<(), EmbeddedError> {
+    copy_matching(from, to, |_| true)
+}
+
+fn copy_matching(from: &Path, to: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<(), EmbeddedError> {
     let failed = |source| EmbeddedError::io("copy", from, source);
     for entry in fs::read_dir(from).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        if let Some(name) = path.file_name().filter(|_| path.is_file()) {
+        let name = path.file_name().filter(|name| name.to_str().is_some_and(&is_wanted));
+        if let Some(name) = name.filter(|_| path.is_file()) {
             write(&to.join(name), &fs::read(&path).map_err(failed)?)?;
         }
     }
@@ -234,6 +301,21 @@ mod tests {
             assert!(control.contains("trusted = true"), "{name}: `postgres` could not create it");
             assert!(script.starts_with("-- "), "{name}");
         }
+    }
+
+    #[test]
+    fn plain_sql_comes_from_the_newest_version() {
+        let share = tempfile::tempdir().unwrap();
+        for (folder, file) in
+            [("15", "pgtap.control"), ("17", "pgtap.control"), ("18", "x"), ("common", "pgtap.control")]
+        {
+            let dir = share.path().join(folder).join("extension");
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join(file), "").unwrap();
+        }
+        assert_eq!(plain_sql_dir(share.path(), "pgtap"), Some(share.path().join("17/extension")));
+        assert_eq!(plain_sql_dir(share.path(), "other"), None);
+        assert_eq!(plain_sql_dir(Path::new("/nonexistent"), "pgtap"), None);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod remote;
 mod settings;
 mod supervisor;
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,6 +33,7 @@ use archive::Archive;
 use binaries::{Binaries, Search};
 use data_dirs::{DataDirs, Requested};
 pub use error::EmbeddedError;
+pub use extensions::ExtensionKind;
 pub use memory_limit::MemoryLimit;
 use owner::OwnerLock;
 pub use postmaster::interrupt_all;
@@ -197,6 +199,23 @@ impl Embedded {
     pub async fn find_programs(config: &EmbeddedConfig) -> Result<(String, PathBuf), EmbeddedError> {
         let found = find_without_unpacking(&absolute(config.clone())?).await?;
         Ok((found.version, found.bin_dir))
+    }
+
+    /// The extensions that a server with this configuration can create. Unpacks the programs that this executable carries.
+    ///
+    /// # Errors
+    /// No PostgreSQL was found.
+    pub async fn available_extensions(
+        config: &EmbeddedConfig,
+    ) -> Result<BTreeMap<String, ExtensionKind>, EmbeddedError> {
+        let config = absolute(config.clone())?;
+        let path = std::env::var_os("PATH");
+        let mut search = search_for(&config, path.as_deref());
+        if search.configured.is_none() {
+            search.carried = unpack_archive(&config.state_dir, &mut |_| {}).await?;
+        }
+        let found = Binaries::find(&search).await?;
+        Ok(extensions::available(&found, &search.roots))
     }
 
     /// The client program `name`, such as `pg_dump`, of at least the major version `oldest`: from `database.bin_dir`, from the archive

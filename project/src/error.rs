@@ -88,6 +88,15 @@ pub enum ProjectError {
         #[source]
         error: Box<PgError>,
     },
+    /// A secret of `[db.vault]` cannot be stored.
+    #[error("supabase/config.toml, secret {name} of the vault: {error}")]
+    Vault {
+        /// The secret's name.
+        name: String,
+        /// PostgreSQL's error.
+        #[source]
+        error: Box<PgError>,
+    },
     /// A file of a Supabase project failed, and `--strict` stops there.
     #[error("{failure}\n  later files were not applied because of --strict")]
     Strict {

@@ -6,7 +6,7 @@ mod expression;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use basalt_pg::system_migrations::unprotected_tables;
+use basalt_pg::system_migrations::{displaced_tables, missing_grants, unprotected_tables};
 use tokio_postgres::{Client, Transaction};
 
 use crate::error::ProjectError;
@@ -33,6 +33,8 @@ pub enum Rule {
     Drift,
     /// A policy that never allows anything.
     NeverAllows,
+    /// An object of a service has another owner, or lacks a grant of the service.
+    ServiceObject,
 }
 
 impl Rule {
@@ -48,6 +50,7 @@ impl Rule {
             Self::OwnerRightsView => "view-without-security-invoker",
             Self::Drift => "drift",
             Self::NeverAllows => "never-holds",
+            Self::ServiceObject => "service-object",
         }
     }
 }
@@ -118,6 +121,17 @@ async fn relations(
     for object in unprotected_tables(client).await? {
         let message = "belongs to a service and has no row-level security, so every granted row is readable: restart the server or run `basalt migrate` to enable it";
         findings.push(Finding { object, rule: Rule::TableWithoutRls, message: message.to_owned() });
+    }
+    for (object, _) in displaced_tables(client).await? {
+        let message = "belongs to another role than its service, which can switch off its policies: restart the server or run `basalt migrate` to restore the owner";
+        findings.push(Finding { object, rule: Rule::ServiceObject, message: message.to_owned() });
+    }
+    for missing in missing_grants(client).await? {
+        let message = format!(
+            "lacks a grant of its service ({}): restart the server or run `basalt migrate` to restore it",
+            missing.grant
+        );
+        findings.push(Finding { object: missing.object, rule: Rule::ServiceObject, message });
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Splits a file into statements, so that an error can name its line and the history can list each statement. Handles every
 //! construct that may contain a semicolon: strings, quoted names, dollar quotes, comments (block comments nest), parentheses
-//! (rules), and `BEGIN ATOMIC … END` bodies. It does not parse SQL: PostgreSQL rejects invalid input.
+//! (rules), and `BEGIN ATOMIC … END` bodies; a line that begins with a backslash is a command of psql. It does not parse SQL:
+//! PostgreSQL rejects invalid input.
 
 /// One statement of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,9 @@ impl Scanner<'_> {
                     None => continue,
                 }
             }
+            if byte == b'\\' && start.is_none() {
+                return Some(self.psql_command());
+            }
             start.get_or_insert(self.at);
             let mut is_begin = false;
             match byte {
@@ -103,6 +107,15 @@ impl Scanner<'_> {
             previous_was_begin = is_begin;
         }
         start.map(|start| (start, self.at, false))
+    }
+
+    /// A line of psql's own, such as `\restrict` of dumps: it ends with the line.
+    fn psql_command(&mut self) -> (usize, usize, bool) {
+        let start = self.at;
+        while self.peek(0).is_some_and(|byte| byte != b'\n') {
+            self.at += 1;
+        }
+        (start, self.at, true)
     }
 
     fn peek(&self, ahead: usize) -> Option<u8> {

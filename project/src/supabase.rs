@@ -37,6 +37,8 @@ pub struct SupabaseSettings {
     pub seeds: SeedPatterns,
     /// `[storage.buckets.*]`.
     pub buckets: Vec<BucketSettings>,
+    /// `[db.vault]`: name and secret.
+    pub vault: Vec<(String, SecretString)>,
 }
 
 impl Default for SupabaseSettings {
@@ -47,6 +49,7 @@ impl Default for SupabaseSettings {
             has_migrations: true,
             seeds: SeedPatterns::default(),
             buckets: Vec::new(),
+            vault: Vec::new(),
         }
     }
 }
@@ -128,6 +131,8 @@ pub struct SupabaseReport {
     pub seeds: Vec<String>,
     /// Buckets of `config.toml` that were created or changed now.
     pub buckets: Vec<String>,
+    /// Secrets of `[db.vault]` that were created or changed now.
+    pub vault: Vec<String>,
     /// Names under `app.settings` that the project's SQL reads and that no value is known for.
     pub unset: Vec<String>,
     /// Statements that were left out, with file, line and reason.
@@ -163,6 +168,7 @@ impl SupabaseReport {
         list("applied to this database, but not in the folder", &self.unknown_versions);
         list("seeds run", &self.seeds);
         list("buckets of config.toml created or changed", &self.buckets);
+        list("secrets of the vault created or changed", &self.vault);
         list("statements left out", &self.left_out);
         let unset: Vec<String> = self.unset.iter().map(|name| format!("app.settings.{name}")).collect();
         list("settings that the SQL reads and that have no value (alter database postgres set …)", &unset);
@@ -180,7 +186,45 @@ pub(crate) fn migrations(dir: &std::path::Path) -> Result<Vec<(String, String, S
     Ok(files.migrations.into_iter().map(|file| (file.version, file.name, file.path)).collect())
 }
 
+/// An extension that a file creates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtensionUse {
+    /// The extension's name.
+    pub name: String,
+    /// The first file that creates it.
+    pub file: String,
+    /// The statement's line.
+    pub line: usize,
+}
+
 impl Project {
+    /// The extensions that the project's migrations create, each with the first statement that does. Statements inside of DO blocks and
+    /// functions are not found.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn supabase_extensions(
+        &self,
+        settings: &SupabaseSettings,
+    ) -> Result<Vec<ExtensionUse>, ProjectError> {
+        let files = files::Files::read(self.dir(), settings)?;
+        let migrations = files.migrations.iter().filter_map(|migration| migration.file.as_ref().ok());
+        let mut uses: Vec<ExtensionUse> = Vec::new();
+        for file in files.roles.iter().chain(migrations) {
+            for statement in crate::split::split(&file.sql) {
+                let [create, extension] = statement.first_words();
+                if (create.as_str(), extension.as_str()) != ("create", "extension") {
+                    continue;
+                }
+                let Some(name) = script::extension_name(statement.text) else { continue };
+                if uses.iter().all(|used| used.name != name) {
+                    uses.push(ExtensionUse { name, file: file.path.clone(), line: statement.line });
+                }
+            }
+        }
+        Ok(uses)
+    }
+
     /// Applies a project in Supabase's layout: `roles.sql` and migrations in order, seeds, buckets. Calls `progress` with a short message before
     /// each file. `client` is an admin connection after the system migrations; its session settings are reset.
     ///

@@ -45,7 +45,7 @@ const NAMES: &[(&str, Meaning)] = &[
     ("db.seed.enabled", Special("whether seeds run on a new database in development")),
     ("db.seed.sql_paths", Special("the seeds, glob patterns relative to `supabase/`")),
     ("db.settings.", Instead("set PostgreSQL's settings with ALTER DATABASE or ALTER ROLE")),
-    ("db.vault.", Later("secrets of the vault in config.toml; use vault.create_secret")),
+    ("db.vault.", Special("secrets that are created or updated in the vault at each start")),
     ("db.", Ignored),
     ("auth.enabled", AlwaysOn("the auth service is always served")),
     ("auth.site_url", Same("auth.site_url")),
@@ -379,6 +379,12 @@ impl ConfigReader<'_> {
             (name, Value::Text(text)) if name.starts_with("edge_runtime.secrets.") => {
                 let name = name.rsplit('.').next().unwrap_or_default();
                 secrets.push((name.to_owned(), Value::Text(text.clone())));
+            }
+            (name, Value::Text(text)) if name.starts_with("db.vault.") => {
+                let name = name.trim_start_matches("db.vault.").to_owned();
+                if !text.is_empty() {
+                    project.vault.push((name, text.clone().into()));
+                }
             }
             (name, _) if ["storage.buckets.", "functions."].iter().any(|start| name.starts_with(start)) => {}
             (name, _) => self

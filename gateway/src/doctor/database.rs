@@ -392,6 +392,22 @@ async fn row_security(client: &Client, report: &mut Report) -> Result<(), tokio_
             format!("{tables} belong to another role than their service, which can switch off their policies: restart the server or run `basalt migrate` to restore the owner"),
         );
     }
+    let missing = basalt_pg::system_migrations::missing_grants(client).await?;
+    if !missing.is_empty() {
+        let grants: Vec<String> = missing
+            .iter()
+            .take(5)
+            .map(|missing| format!("{} on {}", missing.grant, missing.object))
+            .collect();
+        report.fail(
+            "grants",
+            format!(
+                "{} grants of the services are missing, such as {}: restart the server or run `basalt migrate` to restore them",
+                missing.len(),
+                grants.join(", ")
+            ),
+        );
+    }
     Ok(())
 }
 

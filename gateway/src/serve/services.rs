@@ -435,7 +435,9 @@ fn start_extensions(context: &Context<'_>) {
     let job_login = if databases.admin.config().get_user() == Some(JOB_OWNER) {
         databases.admin.clone()
     } else {
-        databases.admin.with_login(JOB_OWNER, secrets.role_password(JOB_OWNER).expose_secret())
+        databases
+            .admin
+            .with_login(JOB_OWNER, database_setup::login_password(config, secrets, JOB_OWNER).expose_secret())
     };
     let from_folder = config.project.supabase.as_ref().and_then(|supabase| supabase.project_id.clone());
     let own_server = OwnServer {

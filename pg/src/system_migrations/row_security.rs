@@ -1,7 +1,7 @@
-//! Row-level security on the services' own tables. The API roles hold grants on `storage.objects` and others, so a
+//! Owners, row-level security and grants of the services' own tables. The API roles hold grants on `storage.objects` and others, so a
 //! table without row-level security exposes every row. An event trigger (`0007_row_security_guard.sql`) keeps the
 //! project's SQL from disabling it; each start enables it again, in case the trigger could not be created or was
-//! bypassed.
+//! bypassed. Grants that a project's SQL has revoked are restored from a record (`0010_service_grants.sql`).
 
 use tokio_postgres::{Client, SimpleQueryMessage};
 
@@ -29,6 +29,55 @@ join pg_catalog.pg_class c on c.oid = pg_catalog.to_regclass(o.identity)
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where o.kind = 'table' and c.relowner <> n.nspowner
 order by 1";
+
+/// Whether the record of grants exists (`0010_service_grants.sql`).
+const HAS_GRANTS: &str = "select 1 where to_regclass('basalt.service_grants') is not null";
+
+/// A grant of a service that no longer exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingGrant {
+    /// The schema, table or function.
+    pub object: String,
+    /// What is missing, such as `select to anon`.
+    pub grant: String,
+    statement: String,
+}
+
+/// The grants that the services made on their objects and that the project's SQL has revoked.
+///
+/// # Errors
+/// The query failed.
+pub async fn missing_grants(client: &Client) -> Result<Vec<MissingGrant>, tokio_postgres::Error> {
+    const MISSING: &str = "select * from basalt.missing_service_grants()";
+    let is_row = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(_));
+    if !client.simple_query(HAS_GRANTS).await?.iter().any(is_row) {
+        return Ok(Vec::new());
+    }
+    let messages = client.simple_query(MISSING).await?;
+    let rows = messages.iter().filter_map(|message| {
+        let SimpleQueryMessage::Row(row) = message else { return None };
+        let text = |index| row.get(index).map(str::to_owned);
+        Some(MissingGrant { object: text(0)?, grant: text(1)?, statement: text(2)? })
+    });
+    Ok(rows.collect())
+}
+
+/// Restores [`missing_grants`]; returns them.
+///
+/// # Errors
+/// A statement failed.
+pub async fn restore_grants(client: &Client) -> Result<Vec<MissingGrant>, MigrationError> {
+    let missing = missing_grants(client).await?;
+    for grant in &missing {
+        client.batch_execute(&grant.statement).await?;
+    }
+    Ok(missing)
+}
+
+/// Records the grants as they are after the services' migrations.
+pub(super) async fn record_grants(client: &Client) -> Result<(), MigrationError> {
+    Ok(client.batch_execute("select basalt.record_service_grants()").await?)
+}
 
 /// The service tables that belong to another role than their schema: each with the statement that gives it back.
 ///

@@ -53,6 +53,12 @@ pub const MIGRATIONS: &[SystemMigration] = &[
         "service_objects_guard",
         include_str!("../../migrations/0009_service_objects_guard.sql"),
     ),
+    SystemMigration::new(
+        "core",
+        10,
+        "service_grants",
+        include_str!("../../migrations/0010_service_grants.sql"),
+    ),
 ];
 
 /// A superuser runs it again if the triggers are missing: the login that first applied it may not have been a

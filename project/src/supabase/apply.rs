@@ -3,7 +3,7 @@
 use basalt_pg::migration_runner::MigrationSource;
 use basalt_pg::pg_error::DriverError;
 use basalt_pg::sql::Sql;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use tokio_postgres::Client;
 
 use super::files::{Files, Migration};
@@ -45,6 +45,9 @@ impl<'a, P: FnMut(&str) + Send> MigrationSource for Source<'a, P> {
         let actor = Actor::read(client).await?;
         let mut run = Run { client, actor, is_strict: self.options.strict, report };
         run.prepare(&plan).await?;
+        for secret in &plan.vault {
+            run.vault(secret).await?;
+        }
         if let Some(roles) = plan.roles {
             (self.progress)(&format!("applying {}", roles.path));
             if run.file(roles, Record::File).await? {
@@ -95,7 +98,16 @@ impl Run<'_> {
     async fn prepare(&mut self, plan: &Plan<'_>) -> Result<(), ProjectError> {
         const PENDING: &str = "
             insert into basalt.project_files (path, kind) values ($1, 'seed') on conflict (path) do nothing";
+        const NET: &str = "
+            do $$ begin
+              if exists (select from pg_catalog.pg_available_extensions where name = 'pg_net') then
+                create extension if not exists pg_net with schema extensions;
+              end if;
+            end $$";
         let transaction = self.client.transaction().await?;
+        if plan.is_new && plan.uses_net && self.actor == Actor::Elevated {
+            transaction.batch_execute(NET).await?;
+        }
         transaction
             .batch_execute("select pg_catalog.set_config('role', basalt.project_owner()::text, true)")
             .await?;
@@ -186,6 +198,31 @@ impl Run<'_> {
         self.client.execute(FILE, &[&file.path, &file.kind.as_sql(), &file.sha256]).await?;
         self.client.execute(history::FORGET_PROGRESS, &[&file.path]).await?;
         self.client.batch_execute("commit").await
+    }
+
+    async fn vault(&mut self, (name, secret): &(String, SecretString)) -> Result<(), ProjectError> {
+        const FIND: &str = "select id::text from vault.secrets where name = $1";
+        const UPDATE: &str = "select vault.update_secret($2::text::uuid, $1)";
+        const CREATE: &str = "select vault.create_secret($1, $2)";
+        let known = self.client.query_opt(FIND, &[name]).await?;
+        let id = known.map(|row| row.try_get::<_, String>(0)).transpose()?;
+        let (statement, target) = id.as_ref().map_or((CREATE, name), |id| (UPDATE, id));
+        match self
+            .client
+            .query(statement, &[&secret.expose_secret(), target])
+            .await
+            .map_err(DriverError::from)
+        {
+            Ok(_) => {
+                self.report.vault.push(name.clone());
+                Ok(())
+            }
+            Err(DriverError::Postgres(error)) => {
+                let error = ProjectError::Vault { name: name.clone(), error };
+                self.fail(Failure { error, is_partial: false })
+            }
+            Err(DriverError::Connection(text)) => Err(ProjectError::Connection(text)),
+        }
     }
 
     async fn bucket(&mut self, bucket: &BucketSettings) -> Result<(), ProjectError> {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use secrecy::{ExposeSecret, SecretString};
 use tokio_postgres::Client;
 
 use super::files::{Files, Migration};
@@ -17,6 +18,8 @@ pub(super) struct State {
     records: BTreeMap<String, Option<String>>,
     seeds: BTreeMap<String, String>,
     buckets: Vec<BucketSettings>,
+    /// Name and value of the vault's secrets; `None` without a vault.
+    vault: Option<BTreeMap<String, SecretString>>,
     /// `app.settings.*` of the database.
     settings: BTreeMap<String, String>,
 }
@@ -28,6 +31,9 @@ impl State {
         const BUCKETS: &str = "
             select id, coalesce(public, false), file_size_limit, allowed_mime_types from storage.buckets";
         const HAS_BUCKETS: &str = "select pg_catalog.to_regclass('storage.buckets') is not null";
+        const HAS_VAULT: &str = "select pg_catalog.to_regclass('vault.decrypted_secrets') is not null";
+        const VAULT: &str =
+            "select name, decrypted_secret from vault.decrypted_secrets where name is not null limit 10000";
         const SETTINGS: &str = "
             select pg_catalog.unnest(s.setconfig) from pg_catalog.pg_db_role_setting s
             join pg_catalog.pg_database d on d.oid = s.setdatabase
@@ -51,6 +57,14 @@ impl State {
                     allowed_mime_types: row.try_get(3)?,
                 });
             }
+        }
+        if client.query_one(HAS_VAULT, &[]).await?.try_get(0)? {
+            let mut vault = BTreeMap::new();
+            for row in client.query(VAULT, &[]).await? {
+                vault
+                    .insert(row.try_get(0)?, row.try_get::<_, Option<String>>(1)?.unwrap_or_default().into());
+            }
+            state.vault = Some(vault);
         }
         for row in client.query(SETTINGS, &[]).await? {
             let setting: String = row.try_get(0)?;
@@ -82,10 +96,14 @@ pub(super) struct Plan<'a> {
     /// Seeds that ran and whose text has changed: only their hashes are updated.
     pub(super) changed_seeds: Vec<&'a File>,
     pub(super) buckets: Vec<&'a BucketSettings>,
+    /// Secrets of the vault: name and value.
+    pub(super) vault: Vec<&'a (String, SecretString)>,
     /// Name below `app.settings`, and value.
     pub(super) settings: Vec<(String, String)>,
     /// Whether the database has nothing of this project yet.
     pub(super) is_new: bool,
+    /// Whether a file sends requests through pg_net, which Supabase's local stack has from the start.
+    pub(super) uses_net: bool,
     /// What is known before the plan is applied, and afterwards what was applied.
     pub(super) report: SupabaseReport,
 }
@@ -127,8 +145,18 @@ impl<'a> Plan<'a> {
             }
         }
         report.changed.extend(plan.changed_seeds.iter().map(|seed| seed.path.clone()));
+        if let Some(vault) = &state.vault {
+            let is_same = |name: &String, secret: &SecretString| {
+                vault.get(name).is_some_and(|current| current.expose_secret() == secret.expose_secret())
+            };
+            plan.vault =
+                options.settings.vault.iter().filter(|(name, secret)| !is_same(name, secret)).collect();
+        }
         plan.buckets =
             options.settings.buckets.iter().filter(|bucket| !state.buckets.contains(bucket)).collect();
+        let migrations = plan.migrations.iter().filter_map(|migration| migration.file.as_ref().ok());
+        plan.uses_net =
+            migrations.chain(plan.seeds.iter().copied()).any(|file| file.sql.contains("net.http_"));
         plan.choose_settings(files, state, options, &mut report);
         plan.report = report;
         plan
@@ -165,6 +193,7 @@ impl<'a> Plan<'a> {
             && self.seeds.is_empty()
             && self.changed_seeds.is_empty()
             && self.buckets.is_empty()
+            && self.vault.is_empty()
             && self.settings.is_empty()
     }
 }

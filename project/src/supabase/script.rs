@@ -169,13 +169,31 @@ impl Script<'_> {
                 self.save_progress(index + 1).await?;
                 Ok(self.client.batch_execute(self.actor.begin()).await?)
             }
-            Step::LeftOut(reason) => {
-                let Self { file, outcome, .. } = self;
-                outcome.left_out.push(format!("{}, line {}: {reason}", file.path, statement.line));
+            Step::CreateExtension if self.is_installed(statement).await? => {
+                self.leave_out(statement, "the extension is installed already");
                 Ok(())
             }
-            Step::Refused(_) => Ok(()),
+            Step::CreateExtension => self.execute(index + 1, statement, statement.text).await,
+            Step::LeftOut(reason) => {
+                self.leave_out(statement, reason);
+                Ok(())
+            }
+            Step::NoEffect | Step::Refused(_) => Ok(()),
         }
+    }
+
+    fn leave_out(&mut self, statement: &Statement<'_>, reason: &str) {
+        let Self { file, outcome, .. } = self;
+        outcome.left_out.push(format!("{}, line {}: {reason}", file.path, statement.line));
+    }
+
+    /// Whether the extension of a CREATE EXTENSION exists. Every project has some of them from the start, and which ones differs between
+    /// the hosted platform and its local stack.
+    async fn is_installed(&self, statement: &Statement<'_>) -> Result<bool, ProjectError> {
+        const INSTALLED: &str =
+            "select exists (select from pg_catalog.pg_extension where extname::text = $1)";
+        let Some(name) = extension_name(statement.text) else { return Ok(false) };
+        Ok(self.client.query_one(INSTALLED, &[&name]).await?.try_get(0)?)
     }
 
     async fn save_progress(&self, statements: usize) -> Result<(), ProjectError> {
@@ -239,6 +257,10 @@ enum Step {
     Rollback,
     /// It cannot run inside a transaction.
     Alone,
+    /// CREATE EXTENSION without IF NOT EXISTS.
+    CreateExtension,
+    /// It is not executed and need not be: psql's protection of dumps.
+    NoEffect,
     /// It is not executed, for this reason.
     LeftOut(&'static str),
     /// The file cannot run, for this reason.
@@ -247,6 +269,9 @@ enum Step {
 
 impl Step {
     fn of(statement: &Statement<'_>) -> Self {
+        if statement.text.starts_with("\\restrict ") || statement.text.starts_with("\\unrestrict ") {
+            return Self::NoEffect;
+        }
         let words = statement.first_words::<5>();
         let words: [&str; 5] = words.each_ref().map(String::as_str);
         match words {
@@ -264,6 +289,7 @@ impl Step {
             ["alter", "system", ..] => {
                 Self::LeftOut("ALTER SYSTEM changes the whole server, which belongs to Basalt; left out")
             }
+            ["create", "extension", name, ..] if name != "if" => Self::CreateExtension,
             ["vacuum", ..] | ["create" | "drop", "database" | "tablespace", ..] => Self::Alone,
             ["create" | "drop", "index", "concurrently", ..]
             | ["create", "unique", "index", "concurrently", ..] => Self::Alone,
@@ -271,6 +297,26 @@ impl Step {
             _ => Self::Plain,
         }
     }
+}
+
+/// The name in CREATE EXTENSION, as the catalog has it.
+pub(super) fn extension_name(text: &str) -> Option<String> {
+    const KEYWORD: &str = "extension";
+    let lower = text.to_ascii_lowercase();
+    let after = lower.find(KEYWORD)? + KEYWORD.len();
+    let condition = ["if", "not", "exists"];
+    let mut rest = text.get(after..)?.trim_start();
+    for word in condition {
+        let Some((first, others)) = rest.split_once(char::is_whitespace) else { break };
+        if first.eq_ignore_ascii_case(word) {
+            rest = others.trim_start();
+        }
+    }
+    let name = match rest.strip_prefix('"') {
+        Some(quoted) => quoted.split_once('"')?.0.to_owned(),
+        None => rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?.to_lowercase(),
+    };
+    (!name.is_empty()).then_some(name)
 }
 
 fn is_client_copy(text: &str) -> bool {
@@ -291,6 +337,20 @@ mod tests {
 
     fn step(sql: &str) -> Step {
         Step::of(split(sql).first().unwrap())
+    }
+
+    #[test]
+    fn names_of_extensions_are_read() {
+        for (sql, name) in [
+            ("create extension http", "http"),
+            ("CREATE  EXTENSION\n PG_Net with schema x", "pg_net"),
+            ("create extension \"uuid-ossp\"", "uuid-ossp"),
+            ("create extension if not\texists \"pg_net\" with schema \"extensions\"", "pg_net"),
+            ("create extension if not exists vector", "vector"),
+        ] {
+            assert_eq!(extension_name(sql).as_deref(), Some(name), "{sql}");
+        }
+        assert_eq!(extension_name("create extension"), None);
     }
 
     #[test]
@@ -326,6 +386,11 @@ mod tests {
         {
             assert!(matches!(step(sql), Step::Refused(_)), "{sql}");
         }
+        for sql in ["create extension http", "CREATE EXTENSION \"uuid-ossp\" with schema x"] {
+            assert_eq!(step(sql), Step::CreateExtension, "{sql}");
+        }
+        assert_eq!(step("create extension if not exists http"), Step::Plain);
+        assert_eq!(step("\\restrict abc\nselect 1;"), Step::NoEffect);
         assert!(matches!(step("alter system set work_mem = '1GB'"), Step::LeftOut(_)));
     }
 }

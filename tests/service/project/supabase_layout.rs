@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use basalt_pg::system_migrations::Layout;
+use basalt_pg::system_migrations::{self, Layout};
 use basalt_project::supabase::{BucketSettings, SeedPatterns, ServerValues, SupabaseSettings};
 use basalt_project::{ProjectError, SupabaseOptions, SupabaseReport};
 use tokio_postgres::Client;
@@ -349,4 +349,65 @@ async fn two_servers_apply_each_file_once() {
     assert!(first.failed.is_empty() && second.failed.is_empty());
     let (code, _) = failure(&client, "create table public.t20 (id int)").await;
     assert_eq!(code, "42P07");
+}
+
+/// Dumps of newer tools contain psql's `\restrict`; which extensions exist from the start differs between the hosted platform and its
+/// local stack, which also has pg_net.
+#[tokio::test]
+async fn dumps_and_repeated_extensions_are_applied() {
+    let (_database, mut client) = database().await;
+    let (dir, _project) = project(&[
+        (
+            "supabase/migrations/1_dump.sql",
+            "\\restrict 8sYHm1xk8l0aR4\n\nset check_function_bodies = false;\ncreate table public.t (id int);\n\\unrestrict 8sYHm1xk8l0aR4\n",
+        ),
+        (
+            "supabase/migrations/2_extensions.sql",
+            "create extension citext; create extension citext with schema public; create extension \"pg_net\";
+             create table public.u (name citext);",
+        ),
+        ("supabase/migrations/3_net.sql", "select net.http_get('http://127.0.0.1:9/');"),
+        ("supabase/migrations/4_psql.sql", "\\d\n"),
+    ]);
+    let report = apply(dir.path(), &mut client).await;
+    let failures: Vec<String> = report.failed.iter().map(ToString::to_string).collect();
+    assert_eq!(report.applied.len(), 3, "{failures:?}");
+    assert!(failures[0].contains("4_psql.sql, line 1"), "{failures:?}");
+    assert_eq!(report.left_out.len(), 2, "{:?}", report.left_out);
+    assert!(report.left_out[0].contains("installed already"), "{:?}", report.left_out);
+}
+
+/// Starters revoke everything in schema storage from the API roles, which has no effect on Supabase.
+#[tokio::test]
+async fn revoked_grants_of_the_services_are_restored() {
+    let (_database, mut client) = database().await;
+    let (dir, _project) = project(&[(
+        "supabase/migrations/1_revoke.sql",
+        "revoke all privileges on schema storage from anon, authenticated;
+         revoke all privileges on all tables in schema storage from anon, authenticated;
+         revoke all privileges on all functions in schema storage from anon, authenticated, public;
+         grant select on storage.objects to pg_monitor;",
+    )]);
+    let report = apply(dir.path(), &mut client).await;
+    assert_eq!(report.applied.len(), 1, "{:?}", report.failed);
+    const MAY: &str = "select has_schema_privilege('anon', 'storage', 'usage')
+        and has_table_privilege('authenticated', 'storage.objects', 'insert')
+        and has_function_privilege('anon', 'storage.foldername(text)', 'execute')";
+    assert_eq!(values(&client, MAY).await, ["f"]);
+    let missing = system_migrations::missing_grants(&client).await.unwrap();
+    assert!(
+        missing
+            .iter()
+            .any(|grant| grant.object == "storage.objects" && grant.grant == "insert to authenticated")
+    );
+    let findings = basalt_project::Project::open(dir.path()).unwrap();
+    let findings = findings.check_policies(&mut client, &["public".to_owned()]).await.unwrap();
+    assert!(findings.iter().any(|finding| finding.rule.name() == "service-object"), "{findings:?}");
+    // As after the files, and at each start.
+    let restored = support::apply(&mut client, Layout::Supabase).await.granted;
+    assert_eq!(restored, missing);
+    assert_eq!(values(&client, MAY).await, ["t"]);
+    assert!(system_migrations::missing_grants(&client).await.unwrap().is_empty());
+    let more = "select has_table_privilege('pg_monitor', 'storage.objects', 'select')";
+    assert_eq!(values(&client, more).await, ["t"], "further grants stay");
 }
