@@ -20,8 +20,8 @@ async fn concurrent_starts_apply_each_step_once() {
     applied.retain(|steps| !steps.is_empty());
     assert_eq!(applied.len(), 1, "{applied:?}");
     let all = support::SERVICES.iter().map(|set| set.len()).sum::<usize>();
-    // Nine steps of core, roles and default privileges.
-    assert_eq!(applied[0].len(), all + 11, "{applied:?}");
+    // Ten steps of core, roles and default privileges.
+    assert_eq!(applied[0].len(), all + 12, "{applied:?}");
 }
 
 #[tokio::test]
