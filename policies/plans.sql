@@ -4,7 +4,7 @@ grant select, delete on public.plans to authenticated;
 -- The server assigns the id. Files, upload URLs, the channel and invitation links are keyed by it, and signed URLs outlive the
 -- plan: a client that could reuse the id of a deleted plan would inherit them. `user_id` is checked on insert and never updated.
 grant insert (user_id, title, description, start_date, estimated_end_date) on public.plans to authenticated;
-grant update (title, description, start_date, estimated_end_date, updated_at) on public.plans to authenticated;
+grant update (title, description, start_date, estimated_end_date, archived_at, updated_at) on public.plans to authenticated;
 grant all on public.plans to service_role;
 
 -- `user_id` is asked as well: RETURNING of an insert is judged before the trigger has made the creator a member.

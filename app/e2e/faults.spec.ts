@@ -53,6 +53,8 @@ test("user pages and dialogs fit narrow windows", async ({ person, signedIn }) =
       await expect(creating.getByRole("button", { name: "Create Plan" })).toBeInViewport({ ratio: 1 });
       await creating.getByRole("button", { name: "Create Plan" }).click();
       await expectToast(page, "Plan created");
+      await expect(page).toHaveURL(/\/plan\//);
+      await page.goto("/dashboard");
       await page.getByRole("button", { name: `Actions for ${longTitle}` }).click();
       await page.getByRole("menuitem", { name: "Edit plan" }).click();
       const editing = page.getByRole("dialog", { name: "Edit Plan" });
@@ -189,6 +191,7 @@ test("double submit creates one plan", async ({ person, signedIn }) => {
   await expect(dialog.getByRole("button", { name: "Creating..." })).toBeDisabled();
   held.release();
   await expectToast(page, "Plan created");
+  await page.getByRole("link", { name: "Back to plans" }).click();
   await expect(page.getByRole("article")).toHaveCount(1);
   expect(held.count()).toBe(1);
 });

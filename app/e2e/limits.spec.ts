@@ -31,6 +31,7 @@ test("dashboard shows the limit of plans, and an upgrade once it is reached", as
   await page.getByRole("button", { name: "Create Plan" }).click();
   await page.getByLabel("Title").fill("Second plan");
   await page.getByRole("dialog").getByRole("button", { name: "Create Plan" }).click();
+  await page.getByRole("link", { name: "Back to plans" }).click();
   await expect(page.getByText("2 of 2 plans")).toBeVisible();
   await examine(page, "limit reached");
   await expect(page.getByRole("link", { name: "Upgrade for more plans" })).toHaveAttribute(

@@ -4,7 +4,8 @@ import { Outlet } from "react-router";
 import { expect, test, vi } from "vitest";
 import { type Auth, AuthContext, useAuth, visitor } from "@/features/auth/auth-context";
 import { renderElement, renderRoutes } from "@/test/render";
-import { RequireUser, RequireVisitor, returnPath } from "./guards";
+import { RequireUser } from "./guards";
+import { RequireVisitor, returnPath } from "./visitor-guard";
 
 const someone = { id: "8f1f2a52-54a8-4a0f-8b9d-3f1f5ad1cf0e" } as User;
 

@@ -1,24 +1,21 @@
 import type { User } from "@supabase/supabase-js";
-import { useState } from "react";
 import { Navigate, Outlet, useLocation, useOutletContext } from "react-router";
-import { lazyExtra, lazyPart } from "@/components/lazy-part";
+import { lazyExtra } from "@/components/lazy-part";
 import { LoadingState } from "@/components/page-state";
 import { useAuth } from "@/features/auth/auth-context";
-import { pendingPriceId } from "@/features/billing/pending-plan";
 
 const SessionEndedDialog = lazyExtra(() =>
   import("@/features/auth/session-ended-dialog").then(({ SessionEndedDialog }) => SessionEndedDialog),
 );
 
-const CodeScreen = lazyPart(
-  () => import("@/features/auth/code-screen").then(({ CodeScreen }) => CodeScreen),
-  <LoadingState label="Loading..." />,
-);
-
-const PendingCheckout = lazyPart(
-  () => import("./pending-checkout").then(({ PendingCheckout }) => PendingCheckout),
-  <LoadingState label="Setting up your subscription" />,
-);
+// Fetched when the person first uses the page, of which it is no part.
+const used = new Promise((resolve) => {
+  for (const sign of ["pointermove", "keydown"]) window.addEventListener(sign, resolve, { once: true });
+});
+const Finder = lazyExtra(async () => {
+  await used;
+  return (await import("./finder")).Finder;
+});
 
 /** Lets signed-in people through; sends others to /login, from where they come back. A courtesy: policies decide. */
 export function RequireUser() {
@@ -32,6 +29,7 @@ export function RequireUser() {
   return (
     <>
       <Outlet context={person} />
+      <Finder />
       {lapsedUser && <SessionEndedDialog user={lapsedUser} codeUser={codeUser} />}
     </>
   );
@@ -40,23 +38,4 @@ export function RequireUser() {
 /** The person, inside `RequireUser`. */
 export function useUser() {
   return useOutletContext<User>();
-}
-
-/** For screens that make no sense once signed in. */
-export function RequireVisitor() {
-  const { loading, user, codeUser } = useAuth();
-  const { state } = useLocation();
-  // As it was before the checkout took it up.
-  const [pendingAtStart] = useState(() => pendingPriceId() !== null);
-  if (loading) return <LoadingState label="Checking your session..." />;
-  if (codeUser) return <CodeScreen user={codeUser} />;
-  if (user && pendingAtStart) return <PendingCheckout />;
-  if (user) return <Navigate to={returnPath(state)} replace />;
-  return <Outlet />;
-}
-
-/** A path within this app, whatever the history's state holds. */
-export function returnPath(state: unknown) {
-  const path = state && typeof state === "object" && "returnTo" in state ? state.returnTo : null;
-  return typeof path === "string" && /^\/(?![/\\])/.test(path) ? path : "/dashboard";
 }

@@ -4,6 +4,7 @@ import { Button } from "@/components/ui/button";
 import { Skeleton } from "@/components/ui/skeleton";
 import { PriorityList } from "@/features/priorities/priority-list";
 import type { Priority } from "@/features/priorities/queries";
+import { inDueOrder } from "@/features/tasks/due-order";
 import { type Task, taskListQuery } from "@/features/tasks/queries";
 import { TaskList } from "@/features/tasks/task-list";
 import { useGroups } from "@/hooks/use-groups";
@@ -14,6 +15,8 @@ interface PlanPrioritiesProps {
   editable: boolean;
   /** Whether the tasks are in view at first. */
   startOpen: boolean;
+  /** Whether tasks are sorted by their due date instead of their own order. */
+  byDueDate?: boolean;
   /** What stands where a priority has no tasks. */
   withoutTasks: string;
   /** More actions beside Add Priority. */
@@ -33,7 +36,14 @@ const noTasks: Task[] = [];
 const nothingDone: Done = { completed: 0, total: 0 };
 
 /** A plan's priorities and their tasks. */
-export function PlanPriorities({ planId, editable, startOpen, withoutTasks, actions }: PlanPrioritiesProps) {
+export function PlanPriorities({
+  planId,
+  editable,
+  startOpen,
+  byDueDate = false,
+  withoutTasks,
+  actions,
+}: PlanPrioritiesProps) {
   const { data, isPending, refetch } = useQuery(taskListQuery(planId));
   const groups = useGroups(data ?? noTasks, (task) => task.priority_id);
   const done = useMemo(() => new Map([...groups].map(([id, tasks]) => [id, countDone(tasks)])), [groups]);
@@ -44,9 +54,15 @@ export function PlanPriorities({ planId, editable, startOpen, withoutTasks, acti
   );
   const renderTasks = useCallback(
     (priority: Priority) => (
-      <PriorityTasks planId={planId} priority={priority} editable={editable} whenEmpty={withoutTasks} />
+      <PriorityTasks
+        planId={planId}
+        priority={priority}
+        editable={editable}
+        sorted={byDueDate}
+        whenEmpty={withoutTasks}
+      />
     ),
-    [planId, editable, withoutTasks],
+    [planId, editable, byDueDate, withoutTasks],
   );
   return (
     <PlanTasksContext value={planTasks}>
@@ -66,11 +82,14 @@ interface PriorityTasksProps {
   planId: string;
   priority: Priority;
   editable: boolean;
+  sorted: boolean;
   whenEmpty: string;
 }
 
 function PriorityTasks({ priority, ...props }: PriorityTasksProps) {
   const { isPending, groups, retry } = use(PlanTasksContext);
+  const own = groups?.get(priority.id) ?? noTasks;
+  const tasks = useMemo(() => (props.sorted ? inDueOrder(own) : own), [props.sorted, own]);
   if (isPending) {
     return (
       <div role="status" className="grid gap-3 p-4">
@@ -90,5 +109,5 @@ function PriorityTasks({ priority, ...props }: PriorityTasksProps) {
       </p>
     );
   }
-  return <TaskList priority={priority} tasks={groups.get(priority.id) ?? noTasks} {...props} />;
+  return <TaskList priority={priority} tasks={tasks} {...props} />;
 }

@@ -40,7 +40,7 @@ export function routes(queryClient: QueryClient): RouteObject[] {
               lazy: () => import("./routes/account"),
               children: [
                 {
-                  lazy: async () => ({ Component: (await import("./guards")).RequireVisitor }),
+                  lazy: async () => ({ Component: (await import("./visitor-guard")).RequireVisitor }),
                   children: [
                     {
                       lazy: () => import("./routes/account-tabs"),

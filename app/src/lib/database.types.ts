@@ -273,6 +273,7 @@ export type Database = {
       }
       plans: {
         Row: {
+          archived_at: string | null
           created_at: string
           description: string | null
           estimated_end_date: string | null
@@ -283,6 +284,7 @@ export type Database = {
           user_id: string | null
         }
         Insert: {
+          archived_at?: string | null
           created_at?: string
           description?: string | null
           estimated_end_date?: string | null
@@ -293,6 +295,7 @@ export type Database = {
           user_id?: string | null
         }
         Update: {
+          archived_at?: string | null
           created_at?: string
           description?: string | null
           estimated_end_date?: string | null
@@ -708,6 +711,7 @@ export type Database = {
         }[]
       }
       delete_my_account: { Args: { only_check?: boolean }; Returns: undefined }
+      duplicate_plan: { Args: { plan_id: string }; Returns: string }
       get_invitation: {
         Args: { plan: string; token: string }
         Returns: {

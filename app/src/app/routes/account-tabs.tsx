@@ -4,7 +4,7 @@ import { Card } from "@/components/ui/card";
 import { Tabs, TabsContent, TabsList, TabsTrigger } from "@/components/ui/tabs";
 import { ProviderButtons } from "@/features/auth/provider-buttons";
 import { invitedHeading, invitedIn } from "@/lib/invited";
-import { returnPath } from "../guards";
+import { returnPath } from "../visitor-guard";
 
 const screens = {
   "/login": { tab: "Log In", title: "Welcome back", subtitle: "Log in to your organization's plans." },

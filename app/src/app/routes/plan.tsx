@@ -1,10 +1,10 @@
 import { type QueryClient, useQuery } from "@tanstack/react-query";
-import { CalendarDaysIcon, FileUpIcon, ListIcon } from "lucide-react";
+import { ArrowDownUpIcon, CalendarDaysIcon, FileUpIcon, ListIcon } from "lucide-react";
 import { type ComponentProps, useEffect, useMemo, useRef, useState } from "react";
 import { Link, type LoaderFunctionArgs, useNavigate, useParams, useSearchParams } from "react-router";
 import { ColumnsChart } from "@/components/columns-chart";
 import { type Gone, GoneContext } from "@/components/gone-note";
-import { lazyDialog, lazyPart } from "@/components/lazy-part";
+import { lazyDialog, lazyExtra, lazyPart } from "@/components/lazy-part";
 import { LiveNote } from "@/components/live-note";
 import { PageState } from "@/components/page-state";
 import { Button } from "@/components/ui/button";
@@ -78,6 +78,8 @@ const Resources = lazyPart(
 );
 const Team = lazyPart(() => import("@/features/members/team").then(({ Team }) => Team), waiting);
 const Timeline = lazyPart(() => import("@/features/tasks/timeline").then(({ Timeline }) => Timeline), waiting);
+const TaskDialog = lazyDialog(() => import("@/features/tasks/task-dialog").then(({ TaskDialog }) => TaskDialog));
+const ShowItem = lazyExtra(() => import("../show-item").then(({ ShowItem }) => ShowItem));
 const ImportDialog = lazyDialog(() =>
   import("@/features/priorities/import-dialog").then(({ ImportDialog }) => ImportDialog),
 );
@@ -133,6 +135,8 @@ function PlanPage({ planId }: { planId: string }) {
   }, [failed, navigate]);
 
   const [gone, wasHere] = usePlanGone(planId, plan.data);
+  const wantedId = search.get("task");
+  const opened = useOpenedTask(tasks.data, wantedId);
 
   if (plan.data === null && gone) return <PlanGone {...gone} />;
   if (plan.data === null && !wasHere) return <PlanNotFound />;
@@ -141,13 +145,26 @@ function PlanPage({ planId }: { planId: string }) {
   const shown = plan.data;
   const role = roleLookup.data ?? null;
   const editable = canEdit(role);
+  // A viewer has no dialog for a task: it is shown in its place, as a priority is to everyone.
+  const shownId = search.get("priority") ?? (role && !editable ? wantedId : null);
   const tasksOf = (priorityId: string) => byPriority.get(priorityId) ?? [];
   const view = search.get("view") === "timeline" ? "timeline" : "list";
   const tab = tabs.find((name) => name === search.get("tab")) ?? "priorities";
+  const byDueDate = search.get("sort") === "due";
+  const setParam = (name: string, value: string | null) =>
+    setSearch(
+      (before) => {
+        const next = new URLSearchParams(before);
+        if (value === null) next.delete(name);
+        else next.set(name, value);
+        return next;
+      },
+      { replace: true },
+    );
 
   return (
     <GoneContext value={gone}>
-      <div className="mx-auto max-w-6xl px-4 py-6 sm:px-6 sm:py-8">
+      <div className="mx-auto max-w-6xl px-4 py-2 sm:px-6 sm:py-8">
         <Top
           plan={plan.data}
           role={role}
@@ -164,21 +181,30 @@ function PlanPage({ planId }: { planId: string }) {
           }
           presence={<PresentPeople planId={planId} userId={user.id} present={present} />}
         />
-        <div className="mt-6">
+        <div className="mt-3 md:mt-6">
           <OrganizationCard planId={planId} editable={editable} />
         </div>
         <Tabs
           value={tab}
           onValueChange={(next) => setSearch(next === "priorities" ? {} : { tab: next }, { replace: true })}
-          className="mt-8"
+          className="mt-2 md:mt-8"
         >
-          <TabsList look="line" aria-label="Parts of the plan" className="mb-6">
+          {/* On phones it stays in view, below the site's header and the plan's bar. */}
+          <TabsList
+            look="line"
+            aria-label="Parts of the plan"
+            className="mb-3 max-md:sticky max-md:top-[109px] max-md:z-20 max-md:bg-background md:mb-6"
+          >
             <TabsTrigger value="priorities">Priorities</TabsTrigger>
             <TabsTrigger value="team">Team</TabsTrigger>
             <TabsTrigger value="resources">Resources</TabsTrigger>
           </TabsList>
           <TabsContent value="priorities" tabIndex={-1} className="outline-none">
-            <fieldset aria-label="View" className="mb-4 inline-flex gap-1 rounded-lg bg-muted p-1 print:hidden">
+            {/* On phones it stands beside the list's buttons. */}
+            <fieldset
+              aria-label="View"
+              className="mb-3 inline-flex gap-1 rounded-lg bg-muted p-1 max-md:float-start max-md:p-0.5 max-md:me-2 md:mb-4 print:hidden"
+            >
               {views.map(({ name, label, Icon }) => (
                 <Button
                   key={name}
@@ -186,16 +212,33 @@ function PlanPage({ planId }: { planId: string }) {
                   size="small"
                   aria-pressed={view === name}
                   className="aria-pressed:bg-surface-raised aria-pressed:shadow-xs"
-                  onClick={() => setSearch(name === "list" ? {} : { view: name }, { replace: true })}
+                  onClick={() => setParam("view", name === "list" ? null : name)}
                 >
                   <Icon aria-hidden />
-                  {label}
+                  <span className="max-sm:sr-only">{label}</span>
                 </Button>
               ))}
+              {view === "list" && (
+                <Button
+                  variant="ghost"
+                  size="small"
+                  aria-pressed={byDueDate}
+                  title="Overdue tasks first, then what is due next, those without a date last"
+                  className="aria-pressed:bg-surface-raised aria-pressed:shadow-xs"
+                  onClick={() => setParam("sort", byDueDate ? null : "due")}
+                >
+                  <ArrowDownUpIcon aria-hidden />
+                  <span className="max-sm:sr-only">By due date</span>
+                </Button>
+              )}
             </fieldset>
             {view === "timeline" ? (
-              <section aria-label="Timeline">
-                <Timeline tasks={tasks.data ?? []} />
+              <section aria-label="Timeline" className="clear-both">
+                <Timeline
+                  planId={planId}
+                  tasks={tasks.data ?? []}
+                  onOpen={editable ? (task) => setParam("task", task.id) : null}
+                />
               </section>
             ) : (
               <PlanPriorities
@@ -203,15 +246,32 @@ function PlanPage({ planId }: { planId: string }) {
                 editable={editable}
                 withoutTasks="No tasks available"
                 startOpen={startOpen ?? true}
+                byDueDate={byDueDate}
                 actions={
                   <Button variant="secondary" onClick={() => setImporting(true)}>
                     <FileUpIcon aria-hidden />
-                    Import CSV
+                    <span className="max-sm:sr-only">Import CSV</span>
                   </Button>
                 }
               />
             )}
             {editable && <ImportDialog open={importing} onOpenChange={setImporting} planId={planId} />}
+            {editable && opened.task && (
+              <TaskDialog
+                open={opened.open}
+                onOpenChange={(open) => open || setParam("task", null)}
+                planId={planId}
+                priority={{ id: opened.task.priority_id, title: "" }}
+                task={opened.task}
+              />
+            )}
+            {shownId && priorities.data && tasks.data && (
+              <ShowItem
+                key={shownId}
+                id={shownId}
+                priorityId={tasks.data.find(({ id }) => id === shownId)?.priority_id ?? shownId}
+              />
+            )}
           </TabsContent>
           <TabsContent value="resources" tabIndex={-1} className="outline-none">
             <Resources planId={planId} editable={editable} />
@@ -229,6 +289,14 @@ function PlanPage({ planId }: { planId: string }) {
       </div>
     </GoneContext>
   );
+}
+
+/** The task of the address, `?task=`. It outlives the address for as long as its dialog takes to fade. */
+function useOpenedTask(tasks: Task[] | undefined, id: string | null) {
+  const [last, setLast] = useState<Task | null>(null);
+  const found = id === null ? undefined : tasks?.find((task) => task.id === id);
+  if (found && found !== last) setLast(found);
+  return { task: found ?? last, open: found !== undefined };
 }
 
 const fates: Record<"deleted" | "removed" | "unknown", Gone> = {

@@ -103,6 +103,9 @@ export function DropdownMenuTrigger({ asChild = false, ...props }: ComponentProp
   );
 }
 
+// Above, the site's header and the bar of a plan cover the page.
+const roomAround = { top: 116, right: 8, bottom: 8, left: 8 };
+
 interface DropdownMenuContentProps {
   align?: "start" | "end";
   className?: string;
@@ -127,7 +130,7 @@ export function DropdownMenuContent({ align = "start", className, children }: Dr
         data-slot="dropdown-menu"
         align={align}
         sideOffset={8}
-        collisionPadding={8}
+        collisionPadding={roomAround}
         className={cn(
           "z-50 max-h-(--radix-popper-available-height) min-w-48 max-w-[calc(100vw-1rem)] overflow-y-auto rounded-lg border bg-surface-raised p-1 font-normal text-foreground shadow-raised data-[state=open]:animate-rise-in",
           className,

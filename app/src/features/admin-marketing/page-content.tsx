@@ -13,7 +13,6 @@ import { Select } from "@/components/ui/select";
 import { Switch } from "@/components/ui/switch";
 import { UnsavedGuard } from "@/components/unsaved-guard";
 import { useRowForm } from "@/hooks/use-row-form";
-import { deadImage, imageLoads } from "@/lib/image-loads";
 import { type ContentRow, sectionQuery, useSaveSection } from "./queries";
 import { type ContentValues, contentFormSchema, fieldsOf, type Section, sectionGroups, sections } from "./schema";
 
@@ -106,7 +105,9 @@ function ContentForm({ section, row, renderPreview, onDirtyChange }: ContentForm
     save: async (change: { base: ContentRow | null; values: ContentValues }) => {
       const { imageurl } = change.values;
       // One that was there before may be saved along with other changes.
-      if (imageurl && imageurl !== change.base?.imageurl && !(await imageLoads(imageurl))) {
+      const images = imageurl && imageurl !== change.base?.imageurl ? await import("@/lib/image-loads") : null;
+      if (images && !(await images.imageLoads(imageurl))) {
+        const { deadImage } = images;
         setError("imageurl", { type: "server", message: deadImage }, { shouldFocus: true });
         throw new Error(deadImage);
       }

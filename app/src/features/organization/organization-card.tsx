@@ -1,10 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
-import { PencilIcon } from "lucide-react";
+import { ChevronDownIcon, PencilIcon } from "lucide-react";
 import { useState } from "react";
 import { lazyPart } from "@/components/lazy-part";
 import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
 import { Skeleton } from "@/components/ui/skeleton";
+import { useIsMobile } from "@/hooks/use-is-mobile";
+import { cn } from "@/lib/cn";
 import { LogoPicture } from "./logo-picture";
 import { type Organization, organizationQuery } from "./queries";
 
@@ -21,7 +23,7 @@ export function OrganizationCard({ planId, editable }: { planId: string; editabl
   // Nothing to read, and nothing to do.
   if (loaded && !organization.data && !editable) return null;
   return (
-    <Card className="p-4">
+    <Card className="md:p-4">
       <section aria-label="Organization">
         {organization.isPending ? (
           <div role="status" className="flex items-center gap-4">
@@ -47,19 +49,53 @@ export function OrganizationCard({ planId, editable }: { planId: string; editabl
 }
 
 function View({ organization, onEdit }: { organization: Organization | null; onEdit: (() => void) | null }) {
+  // On phones it is folded to a line: the first tasks are what people come for.
+  const [unfolded, setUnfolded] = useState(false);
+  const isMobile = useIsMobile();
+  const name = organization?.name || "Organization";
+  return (
+    <div className="grid gap-2 md:gap-4">
+      {isMobile && (
+        <button
+          type="button"
+          aria-expanded={unfolded}
+          className="flex min-h-11 items-center gap-3 rounded-xl px-3 text-start"
+          onClick={() => setUnfolded(!unfolded)}
+        >
+          <span dir="auto" className="min-w-0 grow truncate text-label">
+            {name}
+          </span>
+          <ChevronDownIcon
+            aria-hidden
+            className={cn("size-4 shrink-0 text-muted-foreground transition-transform", unfolded && "rotate-180")}
+          />
+        </button>
+      )}
+      {(!isMobile || unfolded) && <Details organization={organization} name={name} onEdit={onEdit} />}
+    </div>
+  );
+}
+
+interface DetailsProps {
+  organization: Organization | null;
+  name: string;
+  onEdit: (() => void) | null;
+}
+
+function Details({ organization, name, onEdit }: DetailsProps) {
   const texts = [
     { name: "Mission", text: organization?.mission },
     { name: "Vision", text: organization?.vision },
     { name: "Values", text: organization?.values },
   ].filter(({ text }) => text);
   return (
-    <div className="grid gap-4">
+    <>
       {/* On a narrow phone the button is below: beside it, the words of a name would break. */}
-      <div className="flex items-center gap-4 max-[400px]:flex-wrap">
+      <div className="flex items-center gap-4 max-md:px-3 max-md:pb-3 max-[400px]:flex-wrap">
         <LogoPicture url={organization?.logo_url ?? null} className="size-12" />
         <div className="min-w-0 grow max-[400px]:basis-[calc(100%-4rem)]">
-          <h2 dir="auto" className="text-label [overflow-wrap:anywhere]">
-            {organization?.name || "Organization"}
+          <h2 dir="auto" className="text-label [overflow-wrap:anywhere] max-md:sr-only">
+            {name}
           </h2>
           <p className="text-muted-foreground text-sm">
             {organization?.ein ? `EIN ${organization.ein}` : !organization && "Say whose plan this is."}
@@ -73,7 +109,7 @@ function View({ organization, onEdit }: { organization: Organization | null; onE
         )}
       </div>
       {texts.length > 0 && (
-        <dl className="grid gap-4 md:grid-cols-3">
+        <dl className="grid gap-4 max-md:px-3 max-md:pb-3 md:grid-cols-3">
           {texts.map(({ name, text }) => (
             <div key={name} className="min-w-0">
               <dt className="font-medium text-muted-foreground text-xs">{name}</dt>
@@ -84,6 +120,6 @@ function View({ organization, onEdit }: { organization: Organization | null; onE
           ))}
         </dl>
       )}
-    </div>
+    </>
   );
 }

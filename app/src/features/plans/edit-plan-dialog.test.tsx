@@ -13,6 +13,7 @@ const plan: Plan = {
   description: null,
   start_date: null,
   estimated_end_date: null,
+  archived_at: null,
   created_at: "2026-11-01T10:00:00Z",
   updated_at: "2026-11-01T10:00:00Z",
 };

@@ -1,6 +1,7 @@
 import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
-import { deleteRow, updateSeen } from "@/lib/plan-rows";
+import { messageOf } from "@/lib/errors";
+import { deleteRow, updateRow, updateSeen } from "@/lib/plan-rows";
 import { toast } from "@/lib/toast";
 import { type Plan, planKeys } from "./queries";
 import type { PlanValues } from "./schema";
@@ -10,16 +11,26 @@ interface NewPlan {
   description: string | null;
 }
 
+/** Adds priorities and tasks to the new plan with this id. */
+type Fill = (planId: string) => Promise<void>;
+
 export function useCreatePlan(userId: string) {
   return useChange({
     done: "Plan created",
     failed: "Error creating plan",
     refetches: [planKeys.all],
-    change: async (plan: NewPlan) => {
-      await basalt
+    change: async ({ plan, fill }: { plan: NewPlan; fill: Fill | null }) => {
+      const { data } = await basalt
         .from("plans")
         .insert({ ...plan, user_id: userId })
+        .select("id")
+        .single()
         .throwOnError();
+      // The plan stands; it is empty then, and can be filled by hand.
+      await fill?.(data.id).catch((error: unknown) =>
+        toast.error("The template could not be added", { description: messageOf(error) }),
+      );
+      return data.id;
     },
   });
 }
@@ -39,6 +50,31 @@ export function useUpdatePlan() {
       const saved = await updateSeen("plans", { id: base.id, updated_at: base.updated_at }, columns, "plan");
       if (saved) toast.success("Plan updated");
       return saved;
+    },
+  });
+}
+
+/** Puts a plan aside, or takes it up again. */
+export function useArchivePlan() {
+  return useChange({
+    failed: "Error updating plan",
+    refetches: [planKeys.all],
+    change: async ({ id, archived }: { id: string; archived: boolean }) => {
+      await updateRow("plans", id, { archived_at: archived ? new Date().toISOString() : null }, "plan");
+      toast.success(archived ? "Plan archived" : "Plan restored from the archive");
+    },
+  });
+}
+
+/** Answers the id of the copy. */
+export function useDuplicatePlan() {
+  return useChange({
+    done: "Plan duplicated",
+    failed: "Error duplicating plan",
+    refetches: [planKeys.all, ["priorities"], ["tasks"]],
+    change: async (id: string) => {
+      const { data } = await basalt.rpc("duplicate_plan", { plan_id: id }).throwOnError();
+      return data;
     },
   });
 }

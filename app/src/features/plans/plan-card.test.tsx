@@ -11,6 +11,7 @@ const plan: Plan = {
   description: "<p>Meals</p>",
   start_date: null,
   estimated_end_date: "2030-12-31",
+  archived_at: null,
   created_at: new Date(Date.now() - 3 * 60_000).toISOString(),
   updated_at: new Date().toISOString(),
 };
@@ -23,6 +24,8 @@ const show = (role: PlanRole, change: Partial<Plan> = {}) =>
       metrics={metrics}
       onEdit={() => {}}
       onDelete={() => {}}
+      onArchive={() => {}}
+      onDuplicate={() => {}}
       renderPriorities={() => <p>Priorities</p>}
     />,
   );
@@ -35,8 +38,8 @@ const metrics = {
 };
 
 test.each<[PlanRole, string[]]>([
-  ["owner", ["Edit plan", "Delete plan"]],
-  ["manager", ["Edit plan"]],
+  ["owner", ["Edit plan", "Duplicate plan", "Archive plan", "Delete plan"]],
+  ["manager", ["Edit plan", "Duplicate plan", "Archive plan"]],
 ])("%s may %j", async (role, names) => {
   const { user } = show(role);
   await user.click(screen.getByRole("button", { name: "Actions for Outreach" }));

@@ -1,4 +1,4 @@
-import { CalendarDaysIcon, PencilIcon, Trash2Icon } from "lucide-react";
+import { ArchiveIcon, CalendarDaysIcon, CopyIcon, PencilIcon, Trash2Icon } from "lucide-react";
 import { type ReactNode, useId, useState } from "react";
 import { Link } from "react-router";
 import { ColumnsChart } from "@/components/columns-chart";
@@ -23,12 +23,16 @@ interface PlanCardProps {
   metrics: PlanMetrics | null;
   onEdit: () => void;
   onDelete: () => void;
+  /** Puts the plan aside, or takes it up again. */
+  onArchive: () => void;
+  /** Null where the subscription includes no further plan. */
+  onDuplicate: (() => void) | null;
   /** The plan's priorities, fetched when they are unfolded. */
   renderPriorities: () => ReactNode;
 }
 
 /** A plan on the dashboard. A press anywhere on its upper part opens it. */
-export function PlanCard({ plan, role, metrics, onEdit, onDelete, renderPriorities }: PlanCardProps) {
+export function PlanCard({ plan, role, metrics, renderPriorities, ...actions }: PlanCardProps) {
   const titleId = useId();
   const [open, setOpen] = useState(false);
   const path = `/plan/${plan.id}`;
@@ -76,7 +80,7 @@ export function PlanCard({ plan, role, metrics, onEdit, onDelete, renderPrioriti
           </div>
           {role !== "viewer" && (
             <div className="absolute end-1.5 top-1.5 z-10 md:end-2 md:top-2">
-              <Actions plan={plan} role={role} onEdit={onEdit} onDelete={onDelete} />
+              <Actions plan={plan} role={role} {...actions} />
             </div>
           )}
         </div>
@@ -98,7 +102,9 @@ export function PlanCard({ plan, role, metrics, onEdit, onDelete, renderPrioriti
   );
 }
 
-function Actions({ plan, role, onEdit, onDelete }: Pick<PlanCardProps, "plan" | "role" | "onEdit" | "onDelete">) {
+type ActionsProps = Omit<PlanCardProps, "metrics" | "renderPriorities">;
+
+function Actions({ plan, role, onEdit, onDelete, onArchive, onDuplicate }: ActionsProps) {
   return (
     <DropdownMenu>
       <MoreButton label={`Actions for ${plan.title}`} />
@@ -106,6 +112,14 @@ function Actions({ plan, role, onEdit, onDelete }: Pick<PlanCardProps, "plan" | 
         <DropdownMenuItem onSelect={onEdit}>
           <PencilIcon aria-hidden />
           Edit plan
+        </DropdownMenuItem>
+        <DropdownMenuItem disabled={!onDuplicate} onSelect={() => onDuplicate?.()}>
+          <CopyIcon aria-hidden />
+          Duplicate plan
+        </DropdownMenuItem>
+        <DropdownMenuItem onSelect={onArchive}>
+          <ArchiveIcon aria-hidden />
+          {plan.archived_at ? "Take out of the archive" : "Archive plan"}
         </DropdownMenuItem>
         {role === "owner" && (
           <DropdownMenuItem tone="destructive" onSelect={onDelete}>

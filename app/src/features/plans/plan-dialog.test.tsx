@@ -11,7 +11,12 @@ function Harness() {
       <button type="button" onClick={() => setOpen(true)}>
         New
       </button>
-      <CreatePlanDialog open={open} onOpenChange={setOpen} userId="5a0d3a3e-7d53-4b0e-9ab5-6fb3d4f8a5b1" />
+      <CreatePlanDialog
+        open={open}
+        onOpenChange={setOpen}
+        userId="5a0d3a3e-7d53-4b0e-9ab5-6fb3d4f8a5b1"
+        onCreated={() => {}}
+      />
     </>
   );
 }

@@ -1,4 +1,5 @@
 import { zodResolver } from "@hookform/resolvers/zod";
+import { type ReactNode, useId, useState } from "react";
 import { ConflictNote } from "@/components/conflict-note";
 import { FormField } from "@/components/form-field";
 import { RichText } from "@/components/rich-text";
@@ -8,18 +9,22 @@ import { DateInput, Input } from "@/components/ui/input";
 import { useRowForm } from "@/hooks/use-row-form";
 import { formatDay } from "@/lib/dates";
 import { titleLimit } from "@/lib/titles";
+import { fillPlan } from "./fill-plan";
 import { useCreatePlan, useUpdatePlan } from "./mutations";
 import type { Plan } from "./queries";
 import { type PlanValues, planSchema } from "./schema";
+import { prioritiesOf, type TemplateId, templates } from "./templates";
 
 interface CreatePlanDialogProps {
   open: boolean;
   onOpenChange: (open: boolean) => void;
   userId: string;
+  onCreated: (planId: string) => void;
 }
 
-export function CreatePlanDialog({ open, onOpenChange, userId }: CreatePlanDialogProps) {
+export function CreatePlanDialog({ open, onOpenChange, userId, onCreated }: CreatePlanDialogProps) {
   const create = useCreatePlan(userId);
+  const [template, setTemplate] = useState<TemplateId | null>(null);
   return (
     <Dialog open={open} onOpenChange={onOpenChange}>
       <DialogContent
@@ -32,11 +37,17 @@ export function CreatePlanDialog({ open, onOpenChange, userId }: CreatePlanDialo
           submitLabel="Create Plan"
           busyLabel="Creating..."
           onSubmit={async ({ title, description }) => {
-            await create.mutateAsync({ title, description: description || null });
+            const planId = await create.mutateAsync({
+              plan: { title, description: description || null },
+              fill: template && ((id) => fillPlan(id, template)),
+            });
             onOpenChange(false);
+            onCreated(planId);
             return true;
           }}
-        />
+        >
+          <TemplateChoice chosen={template} onChoose={setTemplate} />
+        </PlanForm>
       </DialogContent>
     </Dialog>
   );
@@ -75,9 +86,11 @@ interface PlanFormProps {
   busyLabel: string;
   /** Whether it was saved. Rejects when that failed, having told the person; what they typed stays. */
   onSubmit: (values: PlanValues, base: Plan | null) => Promise<boolean>;
+  /** More fields. */
+  children?: ReactNode;
 }
 
-function PlanForm({ plan, submitLabel, busyLabel, onSubmit }: PlanFormProps) {
+function PlanForm({ plan, submitLabel, busyLabel, onSubmit, children }: PlanFormProps) {
   const { control, formState, register, watch, formProps, conflict } = useRowForm({
     row: plan,
     inputOf: valuesOf,
@@ -124,6 +137,7 @@ function PlanForm({ plan, submitLabel, busyLabel, onSubmit }: PlanFormProps) {
           </FormField>
         </div>
       )}
+      {children}
       <RichTextField
         control={control}
         name="description"
@@ -133,6 +147,53 @@ function PlanForm({ plan, submitLabel, busyLabel, onSubmit }: PlanFormProps) {
       />
     </DialogForm>
   );
+}
+
+interface TemplateChoiceProps {
+  chosen: TemplateId | null;
+  onChoose: (template: TemplateId | null) => void;
+}
+
+const templateIds = Object.keys(templates) as TemplateId[];
+
+/** What a new plan begins with. */
+function TemplateChoice({ chosen, onChoose }: TemplateChoiceProps) {
+  const name = useId();
+  const choices = [
+    { id: null, label: "An empty plan", content: "" },
+    ...templateIds.map((id) => ({ id, label: templates[id].name, content: contentOf(id) })),
+  ];
+  return (
+    <fieldset>
+      <legend className="mb-2 font-medium text-sm">Start with</legend>
+      <div className="grid gap-2 sm:grid-cols-2">
+        {choices.map(({ id, label, content }) => (
+          <label
+            key={label}
+            className="flex min-h-11 cursor-pointer items-start gap-3 rounded-md border p-3 text-sm has-checked:border-primary has-checked:bg-primary-soft has-focus-visible:outline-2 has-focus-visible:outline-ring"
+          >
+            <input
+              type="radio"
+              name={name}
+              checked={id === chosen}
+              onChange={() => onChoose(id)}
+              className="mt-0.5 size-4 shrink-0 accent-primary"
+            />
+            <span>
+              <span className="block font-medium">{label}</span>
+              {content && <span className="block text-muted-foreground text-xs">{content}</span>}
+            </span>
+          </label>
+        ))}
+      </div>
+    </fieldset>
+  );
+}
+
+function contentOf(id: TemplateId) {
+  const priorities = prioritiesOf(id);
+  const tasks = priorities.reduce((sum, priority) => sum + priority.tasks.length, 0);
+  return `${priorities.length} priorities, ${tasks} tasks`;
 }
 
 function valuesOf(plan: Plan | null): PlanValues {

@@ -18,6 +18,7 @@ import {
 import { Progress } from "@/components/ui/progress";
 import { useDocumentTitle } from "@/hooks/use-document-title";
 import { useRename } from "@/hooks/use-rename";
+import { cn } from "@/lib/cn";
 import { formatDay, formatInstant } from "@/lib/dates";
 import { canEdit, type PlanRole } from "@/lib/plan-role";
 import { type Done, percentOf } from "@/lib/progress";
@@ -46,18 +47,26 @@ export function PlanHeader({ plan, role, done, priorities, onExport, presence, r
   const deletePlan = useDeletePlan();
   const rename = useRename({ table: "plans", thing: "plan", refetches: [planKeys.all] });
   const [openDialog, setOpenDialog] = useState<"edit" | "delete" | null>(null);
+  // On phones the tasks come first; what else there is to know of the plan is a press away.
+  const [unfolded, setUnfolded] = useState(false);
+  const detail = !unfolded && "max-md:hidden print:flex";
   const closeUnless = (open: boolean) => open || setOpenDialog(null);
   const percent = percentOf(done);
   const heading = (
-    <h1 tabIndex={-1} dir="auto" className="inline text-title [overflow-wrap:anywhere]">
+    <h1
+      tabIndex={-1}
+      dir="auto"
+      className="inline text-title [overflow-wrap:anywhere] max-md:text-[1.375rem] max-md:leading-7"
+    >
       {plan.title}
     </h1>
   );
 
   return (
-    <header ref={ref} className="grid gap-6 lg:grid-cols-[minmax(0,1fr)_20rem] lg:gap-10">
-      <div className="min-w-0">
-        <div className="flex min-h-11 items-center justify-between gap-3 print:hidden">
+    <header ref={ref} className="grid gap-3 md:gap-6 lg:grid-cols-[minmax(0,1fr)_20rem] lg:gap-10">
+      <div className="relative min-w-0">
+        {/* On phones the buttons stand at its end. */}
+        <div className="flex min-h-11 items-center justify-between gap-3 max-md:pe-24 print:hidden">
           <Button asChild variant="ghost" size="small" className="-ml-3 text-muted-foreground">
             <Link to="/dashboard">
               <ArrowLeftIcon aria-hidden className="rtl:-scale-x-100" />
@@ -66,9 +75,8 @@ export function PlanHeader({ plan, role, done, priorities, onExport, presence, r
           </Button>
           {presence}
         </div>
-        {/* On a narrow phone the title has a line of its own: beside the buttons, its words would break. */}
-        <div className="mt-2 flex items-start gap-3 max-[400px]:flex-wrap">
-          <div className="min-w-0 grow max-[400px]:basis-full">
+        <div className="flex items-start gap-3 md:mt-2">
+          <div className="min-w-0 grow">
             {canEdit(role) ? (
               <InlineEdit
                 label="Rename the plan"
@@ -83,11 +91,11 @@ export function PlanHeader({ plan, role, done, priorities, onExport, presence, r
               heading
             )}
           </div>
-          <div className="flex shrink-0 gap-1 print:hidden">
+          <div className="flex shrink-0 gap-1 max-md:absolute max-md:end-0 max-md:top-0 print:hidden">
             {canEdit(role) && (
               <Button variant="secondary" aria-label="Edit plan" onClick={() => setOpenDialog("edit")}>
                 <PencilIcon aria-hidden />
-                <span className="max-sm:sr-only">Edit</span>
+                <span className="max-md:sr-only">Edit</span>
               </Button>
             )}
             <DropdownMenu>
@@ -114,27 +122,38 @@ export function PlanHeader({ plan, role, done, priorities, onExport, presence, r
             </DropdownMenu>
           </div>
         </div>
-        <div className="mt-3 flex min-h-6 flex-wrap gap-2">
-          <Badge tone="outline" title={formatInstant(plan.created_at)}>
+        <div className="mt-1 flex min-h-6 flex-wrap items-center gap-2 md:mt-3">
+          <Badge tone="outline" title={formatInstant(plan.created_at)} className={cn(detail)}>
             Created {formatDay(plan.created_at)}
           </Badge>
           {role && <Badge tone="primary">You: {role}</Badge>}
+          <button
+            type="button"
+            aria-expanded={unfolded}
+            className="-my-2 min-h-11 rounded-md px-2 font-medium text-muted-foreground text-sm underline decoration-from-font underline-offset-2 md:hidden print:hidden"
+            onClick={() => setUnfolded(!unfolded)}
+          >
+            {unfolded ? "Fewer details" : "Details"}
+          </button>
         </div>
-        <dl className="mt-4 flex flex-wrap gap-x-8 gap-y-2 text-sm">
+        <dl className={cn("mt-4 flex flex-wrap gap-x-8 gap-y-2 text-sm", detail)}>
           <PlanDate name="Start" day={plan.start_date} />
           <PlanDate name="End" day={plan.estimated_end_date} />
         </dl>
         {plan.description && (
-          <div className="mt-4">
+          <div className={cn("mt-4", !unfolded && "max-md:hidden print:block")}>
             <h2 className="sr-only">Description</h2>
             <RichText html={plan.description} className="max-w-prose text-[0.9375rem]" />
           </div>
         )}
       </div>
-      <section aria-label="Progress" className="self-start rounded-xl border bg-surface p-4">
+      <section
+        aria-label="Progress"
+        className="self-start max-md:grid max-md:grid-cols-[auto_1fr_auto] max-md:items-center max-md:gap-x-3 md:rounded-xl md:border md:bg-surface md:p-4"
+      >
         {/* Kept free while it is loaded; without priorities there is nothing to draw. */}
         {priorities?.length !== 0 && (
-          <div className="mb-4 flex h-36 items-end justify-center">
+          <div className="mb-4 flex h-36 items-end justify-center max-md:hidden">
             {priorities && (
               <ColumnsChart
                 columns={priorities}
@@ -144,12 +163,17 @@ export function PlanHeader({ plan, role, done, priorities, onExport, presence, r
             )}
           </div>
         )}
-        <div className="flex items-baseline justify-between text-sm">
+        <div className="flex items-baseline justify-between text-sm max-md:contents">
           <h2 className="font-semibold">Progress</h2>
-          <span className="font-semibold tabular-nums">{percent}%</span>
+          <span className="font-semibold tabular-nums max-md:order-2">{percent}%</span>
         </div>
-        <Progress percent={percent} label="Progress of the plan" className="mt-2" />
-        <dl className="mt-3 flex justify-between gap-4 text-muted-foreground text-sm tabular-nums">
+        <Progress percent={percent} label="Progress of the plan" className="max-md:order-1 md:mt-2" />
+        <dl
+          className={cn(
+            "mt-1 flex justify-between gap-4 text-muted-foreground text-sm tabular-nums max-md:order-3 max-md:col-span-3 md:mt-3",
+            detail,
+          )}
+        >
           <div className="flex gap-1.5">
             <dt>Priorities</dt>
             <dd className="font-medium text-foreground">{priorities?.length ?? "–"}</dd>

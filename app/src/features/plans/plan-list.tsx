@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { PlusIcon } from "lucide-react";
-import { type ReactNode, useMemo, useState } from "react";
-import { Link } from "react-router";
+import { type ReactNode, useEffect, useMemo, useState } from "react";
+import { Link, useNavigate } from "react-router";
 import { ColumnsChart } from "@/components/columns-chart";
 import { ConfirmDialog } from "@/components/confirm-dialog";
-import { fetchAhead, lazyDialog } from "@/components/lazy-part";
+import { fetchAhead, lazyDialog, lazyExtra } from "@/components/lazy-part";
 import { PageHeading } from "@/components/page-heading";
 import { ErrorState, PageState } from "@/components/page-state";
 import { Button } from "@/components/ui/button";
@@ -13,14 +13,17 @@ import { Skeleton } from "@/components/ui/skeleton";
 import { useTableInvalidation } from "@/hooks/use-table-invalidation";
 import { today } from "@/lib/dates";
 import { messageOf } from "@/lib/errors";
+import { find } from "@/lib/find";
 import { fileCountsQuery, metricsByPlan, noMetrics, priorityCountsQuery, summarise, taskCountsQuery } from "./metrics";
-import { useDeletePlan } from "./mutations";
+import { useArchivePlan, useDeletePlan, useDuplicatePlan } from "./mutations";
 import { PlanCard } from "./plan-card";
+import { arrange, type PlanOrder, plansForFinder } from "./plan-order";
 import { PlanSummary } from "./plan-summary";
 import { type Plan, type PlanRole, planKeys, planLimitQuery, planListQuery, planRolesQuery } from "./queries";
 
 // Forms and their rules are half of this screen's weight, and needed only when one is opened.
 const dialogs = () => import("./plan-dialog");
+const PlanFinder = lazyExtra(() => import("./plan-finder").then(({ PlanFinder }) => PlanFinder));
 const CreatePlanDialog = lazyDialog(() => dialogs().then(({ CreatePlanDialog }) => CreatePlanDialog));
 const EditPlanDialog = lazyDialog(() => dialogs().then(({ EditPlanDialog }) => EditPlanDialog));
 
@@ -39,6 +42,15 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
   const priorities = useQuery(priorityCountsQuery());
   const files = useQuery(fileCountsQuery());
   const deletePlan = useDeletePlan();
+  const { mutate: archive } = useArchivePlan();
+  const { mutate: duplicate } = useDuplicatePlan();
+  const navigate = useNavigate();
+  const open = (planId: string) => void navigate(`/plan/${planId}`);
+  // Left for only once the form has closed: until then it guards what was typed.
+  const [createdId, setCreatedId] = useState<string | null>(null);
+  const [wanted, setWanted] = useState("");
+  const [order, setOrder] = useState<PlanOrder>("newest");
+  const [showsArchived, setShowsArchived] = useState(false);
   const [openDialog, setOpenDialog] = useState<OpenDialog>(null);
   // Outlives its dialog, which still shows it while it fades, and a deletion by someone else.
   const [subject, setSubject] = useState<Plan | null>(null);
@@ -56,7 +68,17 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
     () => (counted ? metricsByPlan(tasks.data ?? [], priorities.data ?? [], files.data ?? []) : null),
     [counted, tasks.data, priorities.data, files.data],
   );
-  const summary = useMemo(() => (tasks.data ? summarise(tasks.data, today(), Date.now()) : null), [tasks.data]);
+  // What was put aside is neither overdue nor due.
+  const summary = useMemo(() => {
+    if (!tasks.data) return null;
+    const archived = new Set((plans.data ?? []).filter((plan) => plan.archived_at).map(({ id }) => id));
+    const current = tasks.data.filter(({ plan_id }) => !archived.has(plan_id));
+    return summarise(current, today(), Date.now());
+  }, [tasks.data, plans.data]);
+
+  useEffect(() => {
+    if (createdId && openDialog === null) void navigate(`/plan/${createdId}`);
+  }, [createdId, openDialog, navigate]);
 
   const show = (dialog: OpenDialog, plan: Plan | null = null) => {
     if (plan) setSubject(plan);
@@ -65,6 +87,15 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
   const closeUnless = (open: boolean) => open || setOpenDialog(null);
   // The maker of a plan owns it, also before the roles have arrived.
   const roleIn = (plan: Plan): PlanRole => roles.data?.get(plan.id) ?? (plan.user_id === userId ? "owner" : "viewer");
+
+  const archivedCount = plans.data?.filter((plan) => plan.archived_at).length ?? 0;
+  const hasFinder = (plans.data?.length ?? 0) >= plansForFinder;
+  const shown = arrange(plans.data ?? [], {
+    wanted: hasFinder ? wanted : "",
+    order: hasFinder ? order : "newest",
+    archived: showsArchived && archivedCount > 0,
+    percentOf: (id) => metrics?.get(id)?.percent ?? 0,
+  });
 
   const limit = useQuery(planLimitQuery()).data ?? null;
   const isFull = limit !== null && limit.used >= limit.of;
@@ -92,7 +123,14 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
               {limit.used} of {limit.of === 1 ? "1 plan" : `${limit.of} plans`}
             </p>
           )}
-          {plans.data && plans.data.length > 0 && createButton}
+          {plans.data && plans.data.length > 0 && (
+            <>
+              <Button variant="ghost" title="Plans, priorities, tasks, people and pages (Ctrl+K)" onClick={find}>
+                Find...
+              </Button>
+              {createButton}
+            </>
+          )}
         </div>
       </PageHeading>
 
@@ -125,8 +163,21 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
           ) : (
             summary && summary.done.total > 0 && <PlanSummary summary={summary} />
           )}
+          {(hasFinder || archivedCount > 0) && (
+            <PlanFinder
+              full={hasFinder}
+              wanted={wanted}
+              onWantedChange={setWanted}
+              order={order}
+              onOrderChange={setOrder}
+              archivedCount={archivedCount}
+              showsArchived={showsArchived}
+              onShowsArchivedChange={setShowsArchived}
+              found={shown.length}
+            />
+          )}
           <ul aria-label="Plans" className="grid gap-4">
-            {plans.data.map((plan) => (
+            {shown.map((plan) => (
               <li key={plan.id}>
                 <PlanCard
                   plan={plan}
@@ -134,6 +185,8 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
                   metrics={metrics && (metrics.get(plan.id) ?? noMetrics)}
                   onEdit={() => show("edit", plan)}
                   onDelete={() => show("delete", plan)}
+                  onArchive={() => archive({ id: plan.id, archived: !plan.archived_at })}
+                  onDuplicate={isFull ? null : () => duplicate(plan.id, { onSuccess: open })}
                   renderPriorities={() => renderPriorities(plan, roleIn(plan))}
                 />
               </li>
@@ -142,7 +195,12 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
         </>
       )}
 
-      <CreatePlanDialog open={openDialog === "create"} onOpenChange={closeUnless} userId={userId} />
+      <CreatePlanDialog
+        open={openDialog === "create"}
+        onOpenChange={closeUnless}
+        userId={userId}
+        onCreated={setCreatedId}
+      />
       {subject && (
         <EditPlanDialog key={subject.id} open={openDialog === "edit"} onOpenChange={closeUnless} plan={subject} />
       )}

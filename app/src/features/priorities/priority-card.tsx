@@ -54,7 +54,7 @@ export function PriorityCard({
   return (
     <Card className="group/card">
       <article aria-labelledby={titleId}>
-        <div className="grid gap-3 p-4">
+        <div className="grid gap-2 p-3 md:gap-3 md:p-4">
           <header className="relative flex items-start gap-3">
             {editable && !(first && last) && <DragHandle className="-start-4 group-hover/card:opacity-100" />}
             <div className="min-w-0 grow">

@@ -93,14 +93,15 @@ export function PriorityList({ planId, editable, doneOf, renderTasks, startOpen,
   const addButton = (
     <Button onClick={() => setOpenDialog("create")}>
       <PlusIcon aria-hidden />
-      Add Priority
+      <span className="max-[359px]:sr-only">Add Priority</span>
     </Button>
   );
 
   return (
     <section aria-label="Priorities">
-      <div className="mb-4 flex min-h-10 flex-wrap items-center justify-between gap-x-4 gap-y-2">
-        <h2 className="text-heading">
+      <div className="mb-3 flex min-h-10 flex-wrap items-center justify-between gap-x-4 gap-y-2 max-md:justify-end md:mb-4">
+        {/* On phones the tab says it. */}
+        <h2 className="text-heading max-md:sr-only">
           Priorities{" "}
           {priorities.data && (
             <span className="font-normal text-muted-foreground tabular-nums">({priorities.data.length})</span>
@@ -113,6 +114,7 @@ export function PriorityList({ planId, editable, doneOf, renderTasks, startOpen,
           </div>
         )}
       </div>
+      <div className="clear-both" />
       {priorities.isPending ? (
         <div role="status" className="grid gap-4">
           <span className="sr-only">Loading priorities...</span>

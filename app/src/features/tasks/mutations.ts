@@ -19,6 +19,17 @@ function toColumns({ title, description, measure, dueDate, responsible }: TaskVa
   };
 }
 
+/** A task that so far has a title only. */
+export const titleOnly = (title: string): TaskValues => ({
+  title,
+  description: "",
+  measure: "",
+  dueDate: "",
+  responsible: "",
+});
+
+export type TaskFact = { due_date: string | null } | { responsible_party: string[] };
+
 export function useCreateTask(planId: string) {
   return useChange({
     done: "Task created",
@@ -30,6 +41,19 @@ export function useCreateTask(planId: string) {
         .insert({ ...toColumns(values), priority_id: priorityId, is_completed: false })
         .throwOnError();
       return true;
+    },
+  });
+}
+
+/** Changes a due date or the people where they stand. `false` when another person has changed the task meanwhile. */
+export function useUpdateFact(planId: string) {
+  return useChange({
+    failed: "Error updating task",
+    refetches: [taskKeys.list(planId), taskKeys.counts()],
+    change: async ({ base, fact }: { base: Pick<Task, "id" | "updated_at">; fact: TaskFact }) => {
+      const saved = await updateSeen("tasks", { id: base.id, updated_at: base.updated_at }, fact, "task");
+      if (saved) toast.success("Task updated");
+      return saved;
     },
   });
 }

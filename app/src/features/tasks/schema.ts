@@ -1,9 +1,8 @@
 import * as z from "zod/mini";
 import { isRealDay } from "@/lib/dates";
 import { titleSchema } from "@/lib/title-schema";
+import { taskLimits } from "./limits";
 import { toNames } from "./names";
-
-export const taskLimits = { description: 100_000, measure: 10_000, names: 50, namesLength: 5000 };
 
 export const taskSchema = z.object({
   title: titleSchema("Focus Area"),

@@ -8,9 +8,10 @@ import { DateInput, Input, Textarea } from "@/components/ui/input";
 import { useRowForm } from "@/hooks/use-row-form";
 import { formatDay } from "@/lib/dates";
 import { titleLimit } from "@/lib/titles";
+import { taskLimits } from "./limits";
 import { useCreateTask, useUpdateTask } from "./mutations";
 import type { Task } from "./queries";
-import { type TaskValues, taskLimits, taskSchema } from "./schema";
+import { type TaskValues, taskSchema } from "./schema";
 
 interface TaskDialogProps {
   open: boolean;

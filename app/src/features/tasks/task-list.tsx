@@ -7,8 +7,9 @@ import { useDragOrder } from "@/hooks/use-drag-order";
 import { useMove } from "@/hooks/use-move";
 import { useRename } from "@/hooks/use-rename";
 import { followerOf, type Side } from "@/lib/order";
-import { useDeleteTask, useToggleTask } from "./mutations";
+import { useDeleteTask, useToggleTask, useUpdateFact } from "./mutations";
 import { type Task, taskKeys } from "./queries";
+import { QuickAdd } from "./quick-add";
 import { type TaskActions, TaskRow } from "./task-row";
 
 const TaskDialog = lazyDialog(() => import("./task-dialog").then(({ TaskDialog }) => TaskDialog));
@@ -19,6 +20,8 @@ interface TaskListProps {
   /** This priority's tasks, in their order. The same list while nothing of it changes. */
   tasks: Task[];
   editable: boolean;
+  /** Sorted by something else than their own order, which cannot be changed then. */
+  sorted: boolean;
   /** What stands there instead of tasks. */
   whenEmpty: string;
 }
@@ -26,8 +29,16 @@ interface TaskListProps {
 type OpenDialog = "create" | "edit" | "delete" | null;
 
 /** The tasks of one priority: what is to be done, then what is done. */
-export const TaskList = memo(function TaskList({ planId, priority, tasks, editable, whenEmpty }: TaskListProps) {
+export const TaskList = memo(function TaskList({
+  planId,
+  priority,
+  tasks,
+  editable,
+  sorted,
+  whenEmpty,
+}: TaskListProps) {
   const { mutate: toggle } = useToggleTask(planId);
+  const { mutateAsync: updateFact } = useUpdateFact(planId);
   const deleteTask = useDeleteTask(planId);
   const rename = useRename({ table: "tasks", thing: "task", refetches: [taskKeys.list(planId)] });
   const move = useMove({ table: "tasks", thing: "task", listKey: taskKeys.list(planId) });
@@ -63,14 +74,17 @@ export const TaskList = memo(function TaskList({ planId, priority, tasks, editab
       edit: show("edit"),
       rename: ({ id }, title, seen) => rename({ id, title, seen }),
       remove: show("delete"),
+      canMove: !sorted,
+      saveFact: (base, fact) => updateFact({ base, fact }),
       move: (task, step) => {
+        if (sorted) return;
         const group = listed.current.filter((one) => one.is_completed === task.is_completed);
         const neighbour = group[group.findIndex(({ id }) => id === task.id) + (step === "up" ? -1 : 1)];
         if (neighbour) place(task.id, neighbour.id, step === "up" ? "before" : "after");
       },
       add: () => setOpenDialog("create"),
     };
-  }, [editable, toggle, rename, place]);
+  }, [editable, sorted, toggle, rename, updateFact, place]);
 
   const groups = [
     { name: "To Do", tasks: tasks.filter((task) => !task.is_completed) },
@@ -92,7 +106,7 @@ export const TaskList = memo(function TaskList({ planId, priority, tasks, editab
             </tr>
           </thead>
           {/* One body for both groups: a row that moves keeps its place in the document's tree, and so the focus. */}
-          <tbody {...(editable && drag)}>
+          <tbody {...(editable && !sorted && drag)}>
             {groups.map((group) => [
               <tr key={group.name} className="border-t first:border-t-0">
                 <th
@@ -111,7 +125,8 @@ export const TaskList = memo(function TaskList({ planId, priority, tasks, editab
         </table>
       )}
       {editable && (
-        <div className="border-t px-2 py-1.5 print:hidden">
+        <div className="flex flex-wrap items-start gap-x-2 border-t px-2 py-1.5 print:hidden">
+          <QuickAdd planId={planId} priority={priority} />
           <Button
             variant="ghost"
             size="small"

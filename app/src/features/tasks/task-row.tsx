@@ -1,5 +1,5 @@
 import { CalendarDaysIcon, PencilIcon, Trash2Icon, TriangleAlertIcon, UsersIcon } from "lucide-react";
-import { type KeyboardEvent, memo, useId, useState } from "react";
+import { type KeyboardEvent, type MouseEvent, memo, useId, useState } from "react";
 import { DragHandle } from "@/components/drag-handle";
 import { InlineEdit } from "@/components/inline-edit";
 import { MoveItems, type Step } from "@/components/move-items";
@@ -9,6 +9,7 @@ import { DropdownMenu, DropdownMenuContent, DropdownMenuItem, MoreButton } from 
 import { cn } from "@/lib/cn";
 import { formatDay, today } from "@/lib/dates";
 import { titleFaultOf } from "@/lib/titles";
+import { FactEdit, type SaveFact } from "./fact-edit";
 import type { Task } from "./queries";
 
 const focusAreaFaultOf = (title: string) => titleFaultOf(title, "Focus Area");
@@ -21,6 +22,9 @@ export interface TaskActions {
   remove: (task: Task) => void;
   /** Within its group, the open or the completed ones. */
   move: (task: Task, step: Step) => void;
+  /** Whether tasks have an order of their own, which a person can change. */
+  canMove: boolean;
+  saveFact: SaveFact;
   add: () => void;
 }
 
@@ -43,12 +47,15 @@ export const TaskRow = memo(function TaskRow({ task, first, last, actions }: Tas
       {task.title}
     </span>
   );
-  const shownTitle = task.description ? (
+  // Who may edit opens the task; others unfold what it says.
+  const press = actions ? () => actions.edit(task) : task.description ? () => setOpen(!open) : null;
+  const shownTitle = press ? (
     <button
       type="button"
-      aria-expanded={open}
+      aria-expanded={actions ? undefined : open}
+      aria-haspopup={actions ? "dialog" : undefined}
       className="text-start font-medium hover:text-primary"
-      onClick={() => setOpen(!open)}
+      onClick={press}
     >
       {title}
     </button>
@@ -66,7 +73,7 @@ export const TaskRow = memo(function TaskRow({ task, first, last, actions }: Tas
       onKeyDown={(event) => actions && handleKeys(event, task, actions)}
     >
       <td className="relative w-11 py-3 ps-4 align-top">
-        {actions && !(first && last) && <DragHandle className="start-0 group-hover/row:opacity-100" />}
+        {actions?.canMove && !(first && last) && <DragHandle className="start-0 group-hover/row:opacity-100" />}
         <Checkbox
           data-task-check
           checked={done}
@@ -77,7 +84,11 @@ export const TaskRow = memo(function TaskRow({ task, first, last, actions }: Tas
           onCheckedChange={(checked) => actions?.toggle(task, checked === true)}
         />
       </td>
-      <td className="min-w-0 py-2.5 [overflow-wrap:anywhere]">
+      {/* biome-ignore lint/a11y/useKeyWithClickEvents: a larger target for what the title, a button, does */}
+      <td
+        className={cn("min-w-0 py-2.5 [overflow-wrap:anywhere]", actions && "cursor-pointer")}
+        onClick={(event) => actions && isPlainPress(event) && actions.edit(task)}
+      >
         {actions ? (
           <InlineEdit
             label={`Rename ${task.title}`}
@@ -97,7 +108,7 @@ export const TaskRow = memo(function TaskRow({ task, first, last, actions }: Tas
             className={cn("mt-0.5 text-muted-foreground", !open && "line-clamp-2 print:line-clamp-none")}
           />
         )}
-        <TaskFacts task={task} />
+        <TaskFacts task={task} save={actions?.saveFact} />
       </td>
       <td className="w-12 py-0.5 pe-2 align-top print:hidden">
         {actions && (
@@ -108,7 +119,7 @@ export const TaskRow = memo(function TaskRow({ task, first, last, actions }: Tas
                 <PencilIcon aria-hidden />
                 Edit task
               </DropdownMenuItem>
-              <MoveItems first={first} last={last} onMove={(step) => actions.move(task, step)} />
+              {actions.canMove && <MoveItems first={first} last={last} onMove={(step) => actions.move(task, step)} />}
               <DropdownMenuItem tone="destructive" onSelect={() => actions.remove(task)}>
                 <Trash2Icon aria-hidden />
                 Delete task
@@ -121,10 +132,41 @@ export const TaskRow = memo(function TaskRow({ task, first, last, actions }: Tas
   );
 });
 
+/** Neither on something that has a purpose of its own, nor the end of selecting text. */
+function isPlainPress({ target, currentTarget }: MouseEvent<HTMLElement>) {
+  if (!(target instanceof Element) || !currentTarget.contains(target)) return false;
+  return !target.closest("a, button, input, label") && (window.getSelection()?.isCollapsed ?? true);
+}
+
+interface TaskFactsProps {
+  task: Task;
+  /** Changes them where they stand; for those who may. */
+  save?: SaveFact | undefined;
+}
+
 /** How it is measured, until when, by whom. */
-export function TaskFacts({ task }: { task: Task }) {
+export function TaskFacts({ task, save }: TaskFactsProps) {
   const overdue = isOverdue(task);
-  if (!task.measure_success && !task.due_date && task.responsible_party.length === 0) return null;
+  const isEmpty = !task.measure_success && !task.due_date && task.responsible_party.length === 0;
+  if (isEmpty && (!save || task.is_completed)) return null;
+  const due = task.due_date && (
+    <span className={cn("inline-flex items-center gap-1.5", overdue && "font-medium text-destructive")}>
+      {overdue ? (
+        <TriangleAlertIcon className="size-3.5" aria-hidden />
+      ) : (
+        <CalendarDaysIcon className="size-3.5" aria-hidden />
+      )}
+      Due {formatDay(task.due_date)}
+      {overdue && " (overdue)"}
+    </span>
+  );
+  const people = task.responsible_party.length > 0 && (
+    <span className="inline-flex min-w-0 items-center gap-1.5">
+      <UsersIcon className="size-3.5 shrink-0" aria-hidden />
+      <span className="sr-only">Responsible: </span>
+      {task.responsible_party.join(", ")}
+    </span>
+  );
   return (
     <div className="mt-1 grid gap-1 text-muted-foreground text-xs">
       {task.measure_success && (
@@ -133,23 +175,20 @@ export function TaskFacts({ task }: { task: Task }) {
         </p>
       )}
       <p className="flex flex-wrap items-center gap-x-4 gap-y-1">
-        {task.due_date && (
-          <span className={cn("inline-flex items-center gap-1.5", overdue && "font-medium text-destructive")}>
-            {overdue ? (
-              <TriangleAlertIcon className="size-3.5" aria-hidden />
-            ) : (
-              <CalendarDaysIcon className="size-3.5" aria-hidden />
-            )}
-            Due {formatDay(task.due_date)}
-            {overdue && " (overdue)"}
-          </span>
-        )}
-        {task.responsible_party.length > 0 && (
-          <span className="inline-flex min-w-0 items-center gap-1.5">
-            <UsersIcon className="size-3.5 shrink-0" aria-hidden />
-            <span className="sr-only">Responsible: </span>
-            {task.responsible_party.join(", ")}
-          </span>
+        {save ? (
+          <>
+            <FactEdit task={task} kind="due" save={save}>
+              {due}
+            </FactEdit>
+            <FactEdit task={task} kind="people" save={save}>
+              {people}
+            </FactEdit>
+          </>
+        ) : (
+          <>
+            {due}
+            {people}
+          </>
         )}
       </p>
     </div>

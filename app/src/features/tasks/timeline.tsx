@@ -1,19 +1,32 @@
 import { addDays, addMonths, format, isSameMonth, parseISO, startOfMonth, startOfWeek } from "date-fns";
 import { ChevronLeftIcon, ChevronRightIcon, CircleCheckIcon, TriangleAlertIcon } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
+import { type DragEvent, useEffect, useRef, useState } from "react";
 import { PageState } from "@/components/page-state";
 import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
 import { useIsMobile } from "@/hooks/use-is-mobile";
 import { cn } from "@/lib/cn";
 import { formatDay, today } from "@/lib/dates";
+import { toast } from "@/lib/toast";
+import { useUpdateFact } from "./mutations";
 import type { Task } from "./queries";
 import { isOverdue } from "./task-row";
 
 type Dated = Task & { due_date: string };
 
+interface TimelineProps {
+  planId: string;
+  tasks: Task[];
+  /** Opens a task; null for those who may only look on. */
+  onOpen: ((task: Task) => void) | null;
+}
+
+/** What a person may do with a task of the calendar: open it, and drag it to another day. */
+type Open = TimelineProps["onOpen"];
+
 /** Tasks by the day they are due: a month as a calendar, on a phone as a list. */
-export function Timeline({ tasks }: { tasks: Task[] }) {
+export function Timeline({ planId, tasks, onOpen }: TimelineProps) {
+  const { mutateAsync: updateFact } = useUpdateFact(planId);
   const isMobile = useIsMobile();
   const dated = tasks
     .filter((task): task is Dated => task.due_date !== null)
@@ -37,6 +50,15 @@ export function Timeline({ tasks }: { tasks: Task[] }) {
     setMonth(monthOf(task));
     setShowsPast(true);
     setWanted(task.id);
+  }
+
+  async function moveTo(id: string, day: string) {
+    const task = dated.find((one) => one.id === id);
+    if (!task || task.due_date === day) return;
+    const saved = await updateFact({ base: task, fact: { due_date: day } }).catch(() => true);
+    if (!saved) {
+      toast.error("The task was not moved", { description: "Someone else changed it meanwhile. Please try again." });
+    }
   }
 
   if (dated.length === 0) {
@@ -66,9 +88,16 @@ export function Timeline({ tasks }: { tasks: Task[] }) {
         {undated > 0 && <span>{undated} without a due date</span>}
       </p>
       {isMobile ? (
-        <DayList tasks={dated} showsPast={showsPast} onShowPast={() => setShowsPast(true)} />
+        <DayList tasks={dated} showsPast={showsPast} onShowPast={() => setShowsPast(true)} onOpen={onOpen} />
       ) : (
-        <Month tasks={dated} month={month} onMonthChange={setMonth} wanted={wanted} />
+        <Month
+          tasks={dated}
+          month={month}
+          onMonthChange={setMonth}
+          wanted={wanted}
+          onOpen={onOpen}
+          onMove={onOpen && ((id, day) => void moveTo(id, day))}
+        />
       )}
     </div>
   );
@@ -89,9 +118,31 @@ interface MonthProps {
   onMonthChange: (month: Date) => void;
   /** The task that must be shown. */
   wanted: string | null;
+  onOpen: Open;
+  /** Makes a task due on another day; null for those who may only look on. */
+  onMove: ((id: string, day: string) => void) | null;
 }
 
-function Month({ tasks, month, onMonthChange: setMonth, wanted }: MonthProps) {
+const dragged = "application/x-basalt-task";
+
+function Month({ tasks, month, onMonthChange: setMonth, wanted, onOpen, onMove }: MonthProps) {
+  const [over, setOver] = useState<string | null>(null);
+  const dropOn = (date: string) =>
+    onMove && {
+      onDragOver: (event: DragEvent) => {
+        if (!event.dataTransfer.types.includes(dragged)) return;
+        event.preventDefault();
+        event.dataTransfer.dropEffect = "move";
+        setOver(date);
+      },
+      onDragLeave: () => setOver(null),
+      onDrop: (event: DragEvent) => {
+        event.preventDefault();
+        setOver(null);
+        onMove(event.dataTransfer.getData(dragged), date);
+      },
+    };
+
   const first = startOfWeek(month, { weekStartsOn: 1 });
   const weeks = [0, 1, 2, 3, 4, 5]
     .map((week) => [0, 1, 2, 3, 4, 5, 6].map((day) => addDays(first, week * 7 + day)))
@@ -133,9 +184,11 @@ function Month({ tasks, month, onMonthChange: setMonth, wanted }: MonthProps) {
                 return (
                   <td
                     key={date}
+                    {...dropOn(date)}
                     className={cn(
                       "h-24 border-s p-1.5 align-top first:border-s-0",
                       !isSameMonth(day, month) && "bg-muted",
+                      over === date && "bg-primary-soft",
                     )}
                   >
                     <time
@@ -147,7 +200,7 @@ function Month({ tasks, month, onMonthChange: setMonth, wanted }: MonthProps) {
                     >
                       {format(day, "d")}
                     </time>
-                    <DayTasks key={date} date={date} tasks={byDay.get(date) ?? []} wanted={wanted} />
+                    <DayTasks key={date} date={date} tasks={byDay.get(date) ?? []} wanted={wanted} onOpen={onOpen} />
                   </td>
                 );
               })}
@@ -165,10 +218,11 @@ interface DayTasksProps {
   date: string;
   tasks: Dated[];
   wanted: string | null;
+  onOpen: Open;
 }
 
 /** Three of a day's tasks, and a way to the others. */
-function DayTasks({ date, tasks, wanted }: DayTasksProps) {
+function DayTasks({ date, tasks, wanted, onOpen }: DayTasksProps) {
   const [showsAll, setShowsAll] = useState(false);
   const more = tasks.length - mostPerDay;
   const all = showsAll || tasks.slice(mostPerDay).some(({ id }) => id === wanted);
@@ -178,7 +232,7 @@ function DayTasks({ date, tasks, wanted }: DayTasksProps) {
       <ul className="mt-1 grid gap-1">
         {(all ? tasks : tasks.slice(0, mostPerDay)).map((task) => (
           <li key={task.id}>
-            <TaskMark task={task} />
+            <TaskMark task={task} onOpen={onOpen} draggable />
           </li>
         ))}
       </ul>
@@ -201,9 +255,10 @@ interface DayListProps {
   tasks: Dated[];
   showsPast: boolean;
   onShowPast: () => void;
+  onOpen: Open;
 }
 
-function DayList({ tasks, showsPast, onShowPast }: DayListProps) {
+function DayList({ tasks, showsPast, onShowPast, onOpen }: DayListProps) {
   const now = today();
   const past = tasks.filter((task) => task.due_date < now);
   const shown = showsPast ? tasks : tasks.slice(past.length);
@@ -215,12 +270,12 @@ function DayList({ tasks, showsPast, onShowPast }: DayListProps) {
         </Button>
       )}
       {shown.length === 0 && <p className="text-muted-foreground text-sm">Nothing is due from today on.</p>}
-      <Months tasks={shown} />
+      <Months tasks={shown} onOpen={onOpen} />
     </>
   );
 }
 
-function Months({ tasks }: { tasks: Dated[] }) {
+function Months({ tasks, onOpen }: { tasks: Dated[]; onOpen: Open }) {
   return [...Map.groupBy(tasks, (task) => task.due_date.slice(0, 7))].map(([month, inMonth]) => (
     <section key={month}>
       <h3 className="mb-2 text-label">{format(parseISO(`${month}-01`), "MMMM yyyy")}</h3>
@@ -229,7 +284,7 @@ function Months({ tasks }: { tasks: Dated[] }) {
           {inMonth.map((task) => (
             <li key={task.id} className="grid gap-1 px-4 py-2.5 text-sm">
               <p className="text-muted-foreground text-xs">{formatDay(task.due_date)}</p>
-              <TaskMark task={task} />
+              <TaskMark task={task} onOpen={onOpen} />
             </li>
           ))}
         </ul>
@@ -238,27 +293,53 @@ function Months({ tasks }: { tasks: Dated[] }) {
   ));
 }
 
+interface TaskMarkProps {
+  task: Task;
+  onOpen: Open;
+  draggable?: boolean;
+}
+
 /** A task's name, with a sign and a word where it is done or overdue. */
-function TaskMark({ task }: { task: Task }) {
+function TaskMark({ task, onOpen, draggable = false }: TaskMarkProps) {
   const overdue = isOverdue(task);
-  return (
-    <p
-      title={task.title}
-      data-task={task.id}
-      tabIndex={-1}
-      className={cn(
-        "flex items-start gap-1 rounded-sm px-1.5 py-0.5 [overflow-wrap:anywhere]",
-        task.is_completed && "bg-muted text-muted-foreground",
-        overdue && "bg-destructive-soft text-destructive",
-        !task.is_completed && !overdue && "bg-primary-soft text-primary-soft-foreground",
-      )}
-    >
+  const look = cn(
+    "flex w-full items-start gap-1 rounded-sm px-1.5 py-0.5 text-start [overflow-wrap:anywhere]",
+    task.is_completed && "bg-muted text-muted-foreground",
+    overdue && "bg-destructive-soft text-destructive",
+    !task.is_completed && !overdue && "bg-primary-soft text-primary-soft-foreground",
+  );
+  const content = (
+    <>
       {task.is_completed && <CircleCheckIcon className="mt-0.5 size-3 shrink-0" aria-hidden />}
       {overdue && <TriangleAlertIcon className="mt-0.5 size-3 shrink-0" aria-hidden />}
       <span dir="auto" className="line-clamp-3">
         {(overdue || task.is_completed) && <span className="sr-only">{overdue ? "Overdue: " : "Completed: "}</span>}
         {task.title}
       </span>
-    </p>
+    </>
+  );
+  if (!onOpen) {
+    return (
+      <p title={task.title} data-task={task.id} tabIndex={-1} className={look}>
+        {content}
+      </p>
+    );
+  }
+  return (
+    <button
+      type="button"
+      title={task.title}
+      data-task={task.id}
+      aria-haspopup="dialog"
+      draggable={draggable}
+      onDragStart={(event) => {
+        event.dataTransfer.setData(dragged, task.id);
+        event.dataTransfer.effectAllowed = "move";
+      }}
+      onClick={() => onOpen(task)}
+      className={cn(look, "min-h-6 hover:underline max-md:min-h-11 max-md:items-center", draggable && "cursor-grab")}
+    >
+      {content}
+    </button>
   );
 }
