@@ -9,6 +9,7 @@ mod moto;
 mod nats;
 mod node;
 
+mod pebble;
 mod postgres_extras;
 mod postgres_meta;
 mod preflight;

@@ -61,12 +61,21 @@ pub(crate) fn build(root: &Path, is_debug: bool, is_checked: bool) -> Result<Vec
     let mut files = vec![executable.clone(), tarball(root, &executable, &folder)?];
     files.extend(deb::build(root, &executable, &folder)?);
     std::fs::write(folder.join("Dockerfile"), DOCKERFILE)?;
-    std::fs::copy(executable, folder.join("basalt"))?;
+    replace(&executable, &folder.join("basalt"))?;
     write_checksums(&folder, &files)?;
     if is_checked {
-        bare_root::check(root, &folder.join("basalt"))?;
+        bare_root::check(root, &files, &folder.join("basalt"), !is_debug)?;
     }
     Ok(files)
+}
+
+/// Copies a file to where Cargo may have put the program. Cargo's file is a hard link: writing into it would change the build's own copy, and
+/// the next run would append a second archive.
+fn replace(from: &Path, to: &Path) -> Result<()> {
+    let fresh = to.with_extension("new");
+    std::fs::copy(from, &fresh)?;
+    std::fs::rename(fresh, to)?;
+    Ok(())
 }
 
 /// Appends the archive and its trailer to a copy of the program.
