@@ -14,7 +14,7 @@
 //! snapshots.rs         waits until a commit is visible;  visibility.rs runs lookups and filters as subscribers
 //! generated.rs         stored generated columns, which PostgreSQL before 18 does not replicate
 //! payload.rs           the JSON of a change, once per set of columns
-//! messages.rs          rows of realtime.messages
+//! messages.rs          rows of realtime.messages;  permissions.rs: changes that affect their policies
 //! ```
 //!
 //! A slow policy or filter delays only its own subscribers. Every queue is bounded; a channel that exceeds a
@@ -29,6 +29,7 @@ mod generated;
 mod messages;
 mod order;
 mod payload;
+mod permissions;
 mod plan;
 mod planning;
 pub mod policies;
@@ -55,6 +56,7 @@ use basalt_pg::listen::Events;
 use basalt_pg::pool::ServicePool;
 use basalt_pg::session::{SessionError, Sessions};
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use metrics::Gauge;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -63,6 +65,7 @@ use uuid::Uuid;
 
 use catalog::Catalog;
 use order::Sequencer;
+use permissions::ChangedTables;
 use router::{LastTransactions, Router};
 use snapshots::Snapshots;
 use stream::{Source, StreamState};
@@ -183,6 +186,12 @@ pub trait MessageSink: Send + Sync {
     fn message(&self, topic: &str, private: bool, event: &str, payload: MessagePayload, id: Uuid);
 }
 
+/// Learns of changes that may affect the permissions of private channels.
+pub trait PermissionSink: Send + Sync {
+    /// Permissions evaluated before this call may be outdated. Completes when the next report may follow.
+    fn permissions_changed(&self) -> BoxFuture<'_, ()>;
+}
+
 /// Why a subscription was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubscribeError {
@@ -226,6 +235,8 @@ pub struct Dependencies {
     pub events: Events,
     /// Receives rows of `realtime.messages`.
     pub messages: Arc<dyn MessageSink>,
+    /// Learns of changes that may affect the permissions of private channels.
+    pub permissions: Arc<dyn PermissionSink>,
     /// Memory for changes that wait for evaluation, in bytes.
     pub queue_bytes: usize,
     /// Concurrent transactions that evaluate policies and filters.
@@ -263,6 +274,7 @@ impl Changes {
             sessions,
             events,
             messages,
+            permissions,
             queue_bytes,
             checks,
             tracker,
@@ -275,6 +287,7 @@ impl Changes {
         let slow_memory =
             change_budget(queue_bytes / HELD_FRACTION, metrics::gauge!("basalt_realtime_change_bytes_aside"));
         let last = Arc::new(LastTransactions::default());
+        let changed = Arc::new(ChangedTables::default());
         let (sender, state) = watch::channel(StreamState::Starting);
         let mut router = Router::new(router::Parts {
             workers: worker::Parts {
@@ -289,11 +302,20 @@ impl Changes {
             },
             messages: messages::start(messages, system.clone(), &tracker, &shutdown),
             last: Arc::clone(&last),
+            changed: Arc::clone(&changed),
             queue_bytes,
         });
         let source = Source { database: admin, pool: system };
         let streaming = async move { stream::run(&source, &mut router, &sender).await };
         tracker.spawn(shutdown.clone().run_until_cancelled_owned(streaming));
+        let watch = permissions::Watch {
+            changed,
+            last: Arc::clone(&last),
+            catalog: Arc::clone(&catalog),
+            snapshots: Arc::clone(&snapshots),
+            sink: permissions,
+        };
+        tracker.spawn(shutdown.clone().run_until_cancelled_owned(watch.run()));
         let watched = Arc::clone(&catalog);
         tracker.spawn(shutdown.run_until_cancelled_owned(async move {
             watched.invalidate_on_events(events.subscribe()).await

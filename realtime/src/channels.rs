@@ -125,6 +125,8 @@ enum Completed {
         topic: Box<str>,
         id: u64,
         token: Token,
+        /// The permission epoch in which it began.
+        epoch: u64,
         extension: Extension,
         outcome: Result<Writable, PolicyError>,
     },
@@ -132,12 +134,14 @@ enum Completed {
         topic: Box<str>,
         id: u64,
         token: Token,
+        epoch: u64,
         outcome: Result<Renewed, PolicyError>,
     },
     Token {
         topic: Box<str>,
         id: u64,
         token: Token,
+        epoch: u64,
         outcome: Result<Readable, PolicyError>,
     },
     /// Whether messages from the database can be received.
@@ -262,13 +266,15 @@ impl Channels {
             Completed::Join { topic, id, outcome, join, caller } => {
                 self.finish_join(&topic, id, outcome, &join, caller)
             }
-            Completed::Write { topic, id, token, extension, outcome } => {
-                self.finish_write(&topic, id, &token, extension, &outcome)
+            Completed::Write { topic, id, token, epoch, extension, outcome } => {
+                self.finish_write(&topic, id, (&token, epoch), extension, &outcome)
             }
-            Completed::Renewal { topic, id, token, outcome } => {
-                self.finish_renewal(&topic, id, &token, &outcome)
+            Completed::Renewal { topic, id, token, epoch, outcome } => {
+                self.finish_renewal(&topic, id, (&token, epoch), &outcome)
             }
-            Completed::Token { topic, id, token, outcome } => self.finish_token(&topic, id, token, &outcome),
+            Completed::Token { topic, id, token, epoch, outcome } => {
+                self.finish_token(&topic, id, (token, epoch), &outcome)
+            }
             Completed::Replication { topic, id, is_ready } => {
                 self.finish_replication(&topic, id, is_ready);
                 Vec::new()

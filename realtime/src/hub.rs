@@ -5,16 +5,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use basalt_core::convert::saturating;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard, RwLock};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::bus::{Bus, Outbound};
-use crate::changes::{MessagePayload, MessageSink};
+use crate::changes::{MessagePayload, MessageSink, PermissionSink};
 use crate::frames::{Content, Encoding, Fanout, Version, json_text};
 use crate::metrics;
 use crate::presence::{self, Change, Meta, Owner, TopicPresence};
@@ -31,6 +34,25 @@ const HELD_FRAMES: usize = 10_000;
 /// Memory for presences of this server's channels. [`presence::MAX_BYTES`] limits those of one topic and of
 /// one socket.
 const PRESENCE_BYTES: usize = 256 * 1024 * 1024;
+
+/// Pause between two channels that check their permissions because their presence is visible to others.
+const CHECK_PAUSE: Duration = Duration::from_millis(5);
+/// Minimum time between two changes of the permission epoch.
+const MIN_EPOCH: Duration = Duration::from_millis(250);
+
+/// Number of times that the permissions of private channels may have changed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PermissionEpoch(Arc<AtomicU64>);
+
+impl PermissionEpoch {
+    pub(crate) fn current(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn advance(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
 
 /// A channel, as seen by senders.
 #[derive(Debug)]
@@ -49,6 +71,10 @@ pub(crate) struct Member {
     held: Mutex<Held>,
     /// Stored messages sent with the join's reply; later deliveries of them are dropped.
     replayed: OnceLock<Box<[Uuid]>>,
+    /// `None` for public channels.
+    epoch: Option<PermissionEpoch>,
+    /// The epoch in which the permissions were evaluated.
+    authorized_in: AtomicU64,
 
     /// Whether a message passed the channel since [`Member::take_traffic`].
     has_traffic: AtomicBool,
@@ -75,13 +101,15 @@ const OPEN: u8 = 1;
 const LAPSED: u8 = 3;
 
 impl Member {
-    /// `topic` is the full name; `join_ref` is JSON text. The new member receives nothing yet.
+    /// `topic` is the full name; `join_ref` is JSON text; `epoch` is given for private channels. The new member
+    /// receives nothing yet.
     pub(crate) fn new(
         queue: Arc<Queue>,
         version: Version,
         join_ref: Box<str>,
         topic: &str,
         quota: Option<QuotaShare>,
+        epoch: Option<PermissionEpoch>,
     ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self {
@@ -94,7 +122,8 @@ impl Member {
             phase: AtomicU8::new(HELD),
             held: Mutex::default(),
             replayed: OnceLock::new(),
-
+            authorized_in: AtomicU64::new(epoch.as_ref().map_or(0, PermissionEpoch::current)),
+            epoch,
             has_traffic: AtomicBool::new(false),
             _quota: quota,
         }
@@ -110,13 +139,29 @@ impl Member {
         self.receives.load(Ordering::Relaxed) & what != 0
     }
 
+    /// Records the epoch in which the member's permissions were evaluated.
+    pub(crate) fn set_authorized_in(&self, epoch: u64) {
+        self.authorized_in.store(epoch, Ordering::Release);
+    }
+
+    /// Whether the permissions may have changed since they were evaluated.
+    pub(crate) fn is_outdated(&self) -> bool {
+        let epoch = self.epoch.as_ref();
+        epoch.is_some_and(|epoch| epoch.current() != self.authorized_in.load(Ordering::Acquire))
+    }
+
     /// Delivers the held frames and starts delivering new ones, except stored messages with the ids in
-    /// `replayed`: they were sent with the reply and may still arrive much later.
+    /// `replayed`: they were sent with the reply and may still arrive much later. If the permissions may have
+    /// changed meanwhile, requests a renewal instead.
     pub(crate) fn open(&self, replayed: Box<[Uuid]>) {
         let mut held = self.held();
         if !replayed.is_empty() {
             // Can only be set once, and a member is opened with ids only once.
             let _is_first = self.replayed.set(replayed);
+        }
+        if self.is_outdated() {
+            self.phase.store(HELD, Ordering::SeqCst);
+            return self.queue.push_renewal(self.id);
         }
         for (id, frame) in std::mem::take(&mut *held).frames {
             if !self.was_replayed(id) {
@@ -158,7 +203,7 @@ impl Member {
     fn deliver(&self, id: Option<Uuid>, frame: Message) {
         match self.phase.load(Ordering::Acquire) {
             OPEN if self.was_replayed(id) => {}
-            OPEN => {
+            OPEN if !self.is_outdated() => {
                 self.note_traffic();
                 self.queue.push(frame);
             }
@@ -171,8 +216,7 @@ impl Member {
         // The phase may have changed before the lock was taken.
         match self.phase.load(Ordering::Acquire) {
             OPEN if self.was_replayed(id) => {}
-            OPEN => self.queue.push(frame),
-
+            OPEN if !self.is_outdated() => self.queue.push(frame),
             phase => {
                 let bytes = held.bytes.saturating_add(frame.len());
                 if held.frames.len() >= HELD_FRAMES || (bytes > QUEUE_BYTES && held.bytes > 0) {
@@ -180,8 +224,8 @@ impl Member {
                 }
                 held.bytes = bytes;
                 held.frames.push((id, frame));
-                let is_first = phase == LAPSED
-                    && self.phase.compare_exchange(LAPSED, HELD, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+                let is_first = phase != HELD
+                    && self.phase.compare_exchange(phase, HELD, Ordering::SeqCst, Ordering::SeqCst).is_ok();
                 if is_first {
                     self.queue.push_renewal(self.id);
                 }
@@ -291,6 +335,23 @@ impl MessageSink for Hub {
     }
 }
 
+impl PermissionSink for Hub {
+    fn permissions_changed(&self) -> BoxFuture<'_, ()> {
+        self.shared.epoch.advance();
+        metrics::permission_changes().increment(1);
+        Box::pin(async move {
+            let started = Instant::now();
+            // Other channels check at their next message, in either direction.
+            for member in self.present_private_members() {
+                member.queue.push_renewal(member.id);
+                sleep(CHECK_PAUSE).await;
+            }
+            let all = CHECK_PAUSE.saturating_mul(saturating(self.private_channels()));
+            sleep_until(started + all.max(MIN_EPOCH)).await;
+        })
+    }
+}
+
 type Shard = Mutex<HashMap<TopicKey, Arc<Topic>>>;
 
 /// All topics of this server, and the bus to other servers. Cheap to clone.
@@ -307,6 +368,7 @@ struct Shared {
     presence_bytes: AtomicUsize,
     /// Number of joined private channels.
     private_channels: AtomicUsize,
+    epoch: PermissionEpoch,
     tracker: TaskTracker,
 }
 
@@ -329,6 +391,7 @@ impl Hub {
                 bus,
                 presence_bytes: AtomicUsize::new(0),
                 private_channels: AtomicUsize::new(0),
+                epoch: PermissionEpoch::default(),
                 tracker,
             }),
         }
@@ -365,6 +428,26 @@ impl Hub {
     /// Number of private channels joined on this server.
     pub(crate) fn private_channels(&self) -> usize {
         self.shared.private_channels.load(Ordering::Relaxed)
+    }
+
+    /// The epoch in which permissions are evaluated now.
+    pub(crate) fn permission_epoch(&self) -> &PermissionEpoch {
+        &self.shared.epoch
+    }
+
+    /// Private channels of this server whose presence is visible to others.
+    fn present_private_members(&self) -> Vec<Arc<Member>> {
+        let mut found = Vec::new();
+        for shard in &self.shared.shards {
+            let topics: Vec<Arc<Topic>> =
+                shard.lock().values().filter(|topic| topic.key.is_private).cloned().collect();
+            for topic in topics {
+                let present = topic.presence().own();
+                let members = topic.members.read();
+                found.extend(present.into_iter().filter_map(|(id, _)| members.get(&id).cloned()));
+            }
+        }
+        found
     }
 
     /// Removes the topic if it has neither channels nor presences.
@@ -564,7 +647,7 @@ mod tests {
 
     fn member() -> (Arc<Queue>, Member) {
         let queue = Arc::new(Queue::default());
-        let member = Member::new(Arc::clone(&queue), Version::V2, "\"1\"".into(), "realtime:a", None);
+        let member = Member::new(Arc::clone(&queue), Version::V2, "\"1\"".into(), "realtime:a", None, None);
         (queue, member)
     }
 

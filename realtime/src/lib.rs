@@ -121,6 +121,7 @@ pub fn service(config: RealtimeConfig, dependencies: Dependencies) -> Service {
         sessions: sessions.clone(),
         events,
         messages: Arc::new(hub.clone()),
+        permissions: Arc::new(hub.clone()),
         queue_bytes: config.change_memory,
         checks: CHECKS,
         tracker: tracker.clone(),

@@ -21,6 +21,7 @@ handle!(queued_bytes: Gauge = metrics::gauge!("basalt_realtime_queued_bytes"));
 handle!(receiving_bytes: Gauge = metrics::gauge!("basalt_realtime_receiving_bytes"));
 handle!(deliveries: Counter = metrics::counter!("basalt_realtime_deliveries_total"));
 handle!(malformed: Counter = metrics::counter!("basalt_realtime_malformed_frames_total"));
+handle!(permission_changes: Counter = metrics::counter!("basalt_realtime_permission_changes_total"));
 handle!(bus_connected: Gauge = metrics::gauge!("basalt_realtime_bus_connected"));
 handle!(bus_nodes: Gauge = metrics::gauge!("basalt_realtime_bus_nodes"));
 handle!(bus_dropped: Counter = metrics::counter!("basalt_realtime_bus_dropped_total"));
@@ -59,7 +60,7 @@ pub(crate) fn register(max_users: usize) {
     ] {
         gauge.increment(0.0);
     }
-    for counter in [deliveries(), malformed(), bus_dropped()] {
+    for counter in [deliveries(), malformed(), bus_dropped(), permission_changes()] {
         counter.increment(0);
     }
     for source in ["socket", "http", "database", "bus"] {

@@ -21,7 +21,7 @@ pub(crate) enum Item {
     Frame(Message),
     /// The channel with this id missed changes; end it so that its client rejoins.
     Gap(u64),
-    /// A frame is held for the channel with this id until its lease is renewed.
+    /// Renew the lease of the channel with this id: it holds a frame, or its permissions may have changed.
     Renewal(u64),
 }
 

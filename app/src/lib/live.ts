@@ -29,10 +29,12 @@ interface Joining {
   open: () => RealtimeChannel;
   /** For the first time or again: what happened before, or while the socket was away, is not replayed. */
   onJoined: (channel: RealtimeChannel) => void;
+  /** The server closed the channel, for example because the user may not read it any more. */
+  onClosed?: () => void;
 }
 
 /** Stays in a channel, whatever befalls the connection, until it is told to leave. */
-export function stayJoined({ open, onJoined }: Joining) {
+export function stayJoined({ open, onJoined, onClosed }: Joining) {
   const watch = Symbol("watch");
   let left = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -45,7 +47,9 @@ export function stayJoined({ open, onJoined }: Joining) {
       if (left || channel !== joining) return;
       mark(watch, status === "SUBSCRIBED");
       if (status === "SUBSCRIBED") onJoined(joining);
-      if (status === "CLOSED") timer = setTimeout(join, comeBackMs);
+      if (status !== "CLOSED") return;
+      timer = setTimeout(join, comeBackMs);
+      onClosed?.();
     });
   }
 

@@ -81,6 +81,7 @@ impl Table {
 struct Cache {
     tables: HashMap<u32, (Instant, Arc<Table>)>,
     published: Option<(Instant, Arc<Published>)>,
+    permission_tables: Option<(Instant, Arc<HashSet<u32>>)>,
     /// Existing roles.
     roles: HashMap<String, Instant>,
     /// Counts invalidations: the result of a query started before one is not cached after it.
@@ -98,10 +99,65 @@ impl Cache {
         (read.elapsed() < MAX_AGE).then(|| Arc::clone(published))
     }
 
+    fn permission_tables(&self) -> Option<Arc<HashSet<u32>>> {
+        let (read, tables) = self.permission_tables.as_ref()?;
+        (read.elapsed() < MAX_AGE).then(|| Arc::clone(tables))
+    }
+
     fn has_role(&self, role: &str) -> bool {
         self.roles.get(role).is_some_and(|read| read.elapsed() < MAX_AGE)
     }
 }
+
+/// Follows what the policies of `realtime.messages` refer to: recorded dependencies, policies and rules of the
+/// tables among them, partitions, and names in the text of functions.
+const PERMISSION_TABLES: &str = r"
+    with recursive
+    named (class, oid, pattern) as (
+      select 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, c.oid, c.relname
+      from pg_catalog.pg_class c where c.oid > 16383 and c.relkind in ('r', 'p', 'v', 'm', 'f')
+      union all
+      select 'pg_catalog.pg_proc'::pg_catalog.regclass::pg_catalog.oid, f.oid, f.proname
+      from pg_catalog.pg_proc f join pg_catalog.pg_language l on l.oid = f.prolang
+      where f.oid > 16383 and l.lanname not in ('internal', 'c')
+    ),
+    reads (class, oid) as (
+      select 'pg_catalog.pg_policy'::pg_catalog.regclass::pg_catalog.oid, p.oid
+      from pg_catalog.pg_policy p where p.polrelid = pg_catalog.to_regclass('realtime.messages')
+      union
+      select n.class, n.oid
+      from reads r cross join lateral (
+        select d.refclassid, d.refobjid
+        from pg_catalog.pg_depend d
+        where d.classid = r.class and d.objid = r.oid and d.refobjid > 16383
+          and r.class in ('pg_catalog.pg_policy'::pg_catalog.regclass, 'pg_catalog.pg_proc'::pg_catalog.regclass,
+            'pg_catalog.pg_rewrite'::pg_catalog.regclass)
+          and d.refclassid in ('pg_catalog.pg_class'::pg_catalog.regclass, 'pg_catalog.pg_proc'::pg_catalog.regclass)
+        union all
+        select 'pg_catalog.pg_policy'::pg_catalog.regclass, p.oid
+        from pg_catalog.pg_policy p
+        where r.class = 'pg_catalog.pg_class'::pg_catalog.regclass and p.polrelid = r.oid
+        union all
+        select 'pg_catalog.pg_rewrite'::pg_catalog.regclass, w.oid
+        from pg_catalog.pg_rewrite w
+        where r.class = 'pg_catalog.pg_class'::pg_catalog.regclass and w.ev_class = r.oid
+        union all
+        select 'pg_catalog.pg_class'::pg_catalog.regclass, i.inhrelid
+        from pg_catalog.pg_inherits i
+        where r.class = 'pg_catalog.pg_class'::pg_catalog.regclass and i.inhparent = r.oid
+        union all
+        select m.class, m.oid
+        from pg_catalog.pg_proc f join named m on f.prosrc
+          ~* ('\m' || pg_catalog.regexp_replace(m.pattern, '([^[:alnum:]_])', '\\\1', 'g') || '\M')
+        where r.class = 'pg_catalog.pg_proc'::pg_catalog.regclass and f.oid = r.oid
+      ) as n (class, oid)
+    )
+    select c.oid
+    from reads r
+    join pg_catalog.pg_class c on c.oid = r.oid
+    join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    join pg_catalog.pg_publication_tables t on t.schemaname = n.nspname and t.tablename = c.relname
+    where r.class = 'pg_catalog.pg_class'::pg_catalog.regclass and t.pubname = 'supabase_realtime'";
 
 /// Object ids of the published tables, by schema and name.
 pub(super) type Published = HashMap<(String, String), u32>;
@@ -203,6 +259,26 @@ impl Catalog {
             cache.published = Some((Instant::now(), Arc::clone(&published)));
         }
         Ok(published)
+    }
+
+    /// Published tables that the policies of `realtime.messages` read, directly or through other policies, views
+    /// and functions. The text of a function may also name tables that it does not read; one that assembles
+    /// their names is missed.
+    pub(super) async fn permission_tables(&self) -> Result<Arc<HashSet<u32>>, SessionError> {
+        if let Some(tables) = self.cache().permission_tables() {
+            return Ok(tables);
+        }
+        let generation = self.cache().generation;
+        let tx = self.pool.autocommit(Instant::now() + LIMIT).await?;
+        let rows = tx.query(PERMISSION_TABLES, &[]).await?;
+        tx.commit().await?;
+        let tables = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>();
+        let tables = Arc::new(tables.map_err(unexpected_row)?);
+        let mut cache = self.cache();
+        if cache.generation == generation {
+            cache.permission_tables = Some((Instant::now(), Arc::clone(&tables)));
+        }
+        Ok(tables)
     }
 
     /// The published tables, read again unless that was just done.

@@ -1,6 +1,7 @@
 //! Plans a batch: waits until its transactions are visible, completes its rows, finds the bindings that match, and reads what the
 //! roles of their subscribers may see.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -42,7 +43,9 @@ impl Worker {
             let filterable = FilterableColumns::of_deleted_rows(&table, &relation);
             let views = change_views(&table, &relation, &batch, &filterable);
             let judge = self.judge(&table, &views, &identities).await;
-            self.matches(&batch, &judge)
+            let matches = self.matches(&batch, &judge);
+            judge.count_decisions();
+            matches
         };
         let matched = matches.iter().map(Vec::len).sum::<usize>();
         if matched == 0 {
@@ -97,7 +100,16 @@ impl Worker {
         views: &'a [ChangeView<'a>],
         identities: &'a HashMap<u64, Arc<Identity>>,
     ) -> Judge<'a> {
-        let mut judge = Judge { views, roles: HashMap::new(), identities, bound: HashMap::new() };
+        let has_policies = table.has_policies;
+        let mut judge = Judge {
+            views,
+            roles: HashMap::new(),
+            identities,
+            bound: HashMap::new(),
+            has_policies,
+            decided: Cell::default(),
+            undecided: Cell::default(),
+        };
         let has_new_rows = views.iter().any(|view| view.event != EventKind::Delete);
         if !table.has_policies || table.key.is_empty() || !has_new_rows {
             return judge;
@@ -126,6 +138,10 @@ impl Worker {
 
     /// The policies of a role, compiled again if they have changed.
     async fn policies(&self, table: &Table, role: &Arc<str>) -> Option<Arc<RolePolicies>> {
+        let known = self.policies.lock().get(role).map(Arc::clone);
+        if let Some(known) = known.filter(|known| known.are_left_to_postgres()) {
+            return Some(known);
+        }
         let text = match self.parts.evaluator.read_policies(role, table.oid).await {
             Ok(text) => text?,
             Err(error) => {
@@ -135,6 +151,7 @@ impl Worker {
         };
         let mut known = self.policies.lock();
         if let Some(policies) = known.get(role)
+            && policies.is_supported()
             && policies.is_compiled_from(&text)
         {
             return Some(Arc::clone(policies));
@@ -169,19 +186,35 @@ struct Judge<'a> {
     identities: &'a HashMap<u64, Arc<Identity>>,
     /// By subscriber.
     bound: HashMap<u64, Arc<BoundPolicies>>,
+    has_policies: bool,
+    /// Decisions made here and left to PostgreSQL.
+    decided: Cell<u64>,
+    undecided: Cell<u64>,
 }
 
 impl Judge<'_> {
     fn judge(&self, subscriber: &Subscriber, number: usize) -> Visibility {
+        if !self.has_policies || self.views.get(number).is_none_or(|view| view.event == EventKind::Delete) {
+            return Visibility::Unknown;
+        }
         let judge = || {
-            if self.roles.is_empty() || self.views.get(number)?.event == EventKind::Delete {
-                return None;
-            }
             let bound = self.bound.get(&subscriber.number())?;
             let (rows, results) = self.roles.get(&self.identities.get(&subscriber.number())?.role)?;
             Some(bound.judge(number, rows.get(number)?, results))
         };
-        judge().unwrap_or(Visibility::Unknown)
+        let visibility = judge().unwrap_or(Visibility::Unknown);
+        let count = if visibility == Visibility::Unknown { &self.undecided } else { &self.decided };
+        count.set(count.get() + 1);
+        visibility
+    }
+
+    fn count_decisions(&self) {
+        for (by, count) in [("server", &self.decided), ("postgres", &self.undecided)] {
+            if count.get() > 0 {
+                metrics::counter!("basalt_realtime_visibility_decisions_total", "by" => by)
+                    .increment(count.get());
+            }
+        }
     }
 }
 

@@ -3,11 +3,12 @@
 //! Before each batch, the policies of the table are read once per role, as that role and after the batch's
 //! transactions are visible, so that a change of a policy, a role, a privilege or a function takes effect
 //! from the next batch on, as for rows that PostgreSQL looks up. If all policies that apply are supported
-//! (`policies/expression.rs`), they are evaluated on the streamed row. In any doubt PostgreSQL decides.
+//! (`policies/compile.rs`), they are evaluated on the streamed row. In any doubt PostgreSQL decides.
 //!
 //! A row is judged as the change left it, not as it is by now.
 
 mod claims;
+mod compile;
 mod expression;
 mod node_tree;
 mod subselect;
@@ -25,10 +26,8 @@ use tokio::time::Instant;
 use super::decoder::Relation;
 use super::subscriptions::Identity;
 use claims::ClaimValues;
-use expression::{
-    Attribute, ClaimFunction, Compiler, Datum, Expr, Input, JoinedTable, Kind, Parameters, RowValue,
-    Undecided,
-};
+use compile::{Attribute, ClaimFunction, Compiler, JoinedTable};
+use expression::{Datum, Expr, Input, Kind, Parameters, RowValue, Undecided};
 use subselect::{Found, Subselect};
 
 /// Reads what decides about visibility of a table's rows for the current role, as JSON.
@@ -145,6 +144,9 @@ const FUNCTIONS: [(ClaimFunction, &str, &str); 6] = [
 /// How long sub-selects are left to PostgreSQL after one has failed.
 const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 
+/// How long unsupported policies are left to PostgreSQL before they are read again, in case they have changed.
+const UNSUPPORTED_AGE: Duration = Duration::from_secs(5);
+
 /// Whether a row is visible to a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visibility {
@@ -201,6 +203,7 @@ type BoundByIdentity = HashMap<usize, (Arc<Identity>, Arc<BoundPolicies>)>;
 pub struct RolePolicies {
     /// The result of [`QUERY`] that they were compiled from.
     text: String,
+    read_at: Instant,
     access: Access,
     /// Names and types of the columns, in order, and whether they are generated: not all of those are streamed.
     attributes: Vec<Attribute>,
@@ -248,7 +251,18 @@ impl RolePolicies {
         let (access, attributes) = definition
             .and_then(|definition| compile(oid, definition))
             .unwrap_or((Access::Unsupported, Vec::new()));
-        Self { text, access, attributes, bound: Mutex::default(), failed_at: Mutex::default() }
+        let read_at = Instant::now();
+        Self { text, read_at, access, attributes, bound: Mutex::default(), failed_at: Mutex::default() }
+    }
+
+    pub(super) const fn is_supported(&self) -> bool {
+        !matches!(self.access, Access::Unsupported)
+    }
+
+    /// Whether PostgreSQL evaluates the policies for now, whatever they are. Reading them for each batch would
+    /// be wasted.
+    pub(super) fn are_left_to_postgres(&self) -> bool {
+        !self.is_supported() && self.read_at.elapsed() < UNSUPPORTED_AGE
     }
 
     pub(super) fn is_compiled_from(&self, text: &str) -> bool {
@@ -263,8 +277,7 @@ impl RolePolicies {
         let described = relation.columns.iter().filter(|column| !generated(&column.name));
         let described = described.map(|column| (&column.name, column.type_oid));
         let streamed = self.attributes.iter().filter(|attribute| !attribute.is_generated);
-        !matches!(self.access, Access::Unsupported)
-            && described.eq(streamed.map(|attribute| (&attribute.name, attribute.type_oid)))
+        self.is_supported() && described.eq(streamed.map(|attribute| (&attribute.name, attribute.type_oid)))
     }
 
     /// The values of a row that the policies read.
@@ -323,7 +336,11 @@ impl RolePolicies {
             match subselect.run(pool, rows, parameters.into_iter()).await {
                 Ok(found) => all.push(found),
                 Err(error) => {
-                    tracing::debug!(%error, "a sub-select of policies could not be evaluated for all subscribers");
+                    tracing::info!(
+                        %error,
+                        "a sub-select of policies could not be evaluated for all subscribers at once; \
+                         for a minute, PostgreSQL evaluates it for each"
+                    );
                     *self.failed_at.lock() = Some(Instant::now());
                     return SubselectResults::default();
                 }

@@ -12,6 +12,7 @@ use super::batch::Item;
 use super::decoder::{Begin, Relation};
 use super::messages;
 use super::order::{Position, TableQueue};
+use super::permissions::ChangedTables;
 use super::stream::Consumer;
 use super::worker;
 use super::{change_budget, reserve};
@@ -51,6 +52,7 @@ pub(super) struct Parts {
     pub(super) workers: worker::Parts,
     pub(super) messages: messages::Queue,
     pub(super) last: Arc<LastTransactions>,
+    pub(super) changed: Arc<ChangedTables>,
     pub(super) queue_bytes: usize,
 }
 
@@ -113,6 +115,7 @@ impl Consumer for Router {
             self.parts.messages.push(&route.relation, &message);
             return;
         }
+        self.parts.changed.note(relation);
         let version = self.parts.workers.registry.version();
         if route.wanted.0 != version {
             let is_wanted = self.parts.workers.registry.wants(&route.relation.schema, &route.relation.name);

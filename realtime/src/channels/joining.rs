@@ -69,7 +69,9 @@ impl Channels {
             Refusal::Reason(format!("UnknownErrorOnChannel: the channels of this connection have {exceeded}"))
         })?;
         let (queue, join_ref) = (Arc::clone(&self.queue), join_ref.into());
-        let member = Arc::new(Member::new(queue, self.version, join_ref, &incoming.topic, Some(quota)));
+        let epoch = join.is_private.then(|| self.realtime.hub.permission_epoch().clone());
+        let member =
+            Arc::new(Member::new(queue, self.version, join_ref, &incoming.topic, Some(quota), epoch));
         let presence_key = match &join.presence_key {
             Some(key) => Arc::from(key.as_str()),
             None => Arc::from(basalt_core::random::uuid().to_string()),

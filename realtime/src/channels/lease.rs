@@ -1,7 +1,8 @@
 //! Leases of private channels (decision 0086). Permissions granted by the policies of `realtime.messages`
 //! are valid for a few seconds. A channel in use is re-authorized before its lease ends; an idle one causes
 //! no queries until its next message, in either direction, which waits for the evaluation. A revoked
-//! permission is therefore error within one lease.
+//! permission therefore has no effect after one lease. It has none from the next message on if it follows from a
+//! published table: a change of one that the policies read makes all permissions outdated (decision 0182).
 
 use std::time::Duration;
 
@@ -46,8 +47,14 @@ impl Lease {
 
 impl Channel {
     /// Whether a client message has to wait for the lease to be renewed.
-    pub(super) const fn awaits_lease(&self) -> bool {
-        matches!(self.lease, Some(Lease::Lapsed | Lease::Renewing { ends_at: None }))
+    pub(super) fn awaits_lease(&self) -> bool {
+        match self.lease {
+            Some(Lease::Lapsed | Lease::Renewing { ends_at: None }) => true,
+            Some(Lease::Valid { .. } | Lease::Renewing { ends_at: Some(_) }) => {
+                self.registration.member.is_outdated()
+            }
+            None => false,
+        }
     }
 
     /// The error sent to the client if `readable` revokes what the channel relies on (realtime.md 3.12).
@@ -83,13 +90,13 @@ impl Channels {
         Lease::Valid { renew_at: authorized_at + length / 2, ends_at: authorized_at + length }
     }
 
-    /// Starts a lease for permissions just applied. Returns the messages that waited for it.
-    pub(super) fn begin_lease(&mut self, topic: &str) -> Vec<Message> {
+    /// Starts a lease for permissions just applied, which were evaluated in this epoch. Returns the messages that waited for it.
+    pub(super) fn begin_lease(&mut self, topic: &str, epoch: u64) -> Vec<Message> {
         let lease = self.lease_from(Instant::now());
         let Some(channel) = self.joined(topic) else { return Vec::new() };
         channel.lease = Some(lease);
+        channel.registration.member.set_authorized_in(epoch);
         channel.registration.member.open(Box::default());
-
         std::mem::take(&mut channel.waiting)
     }
 
@@ -128,7 +135,7 @@ impl Channels {
         }
     }
 
-    /// Renews the lease of the channel that holds a frame.
+    /// Renews the lease of a channel that holds a frame or has to check its permissions.
     pub(crate) fn renew_lapsed(&mut self, id: u64) {
         if let Some(topic) = self.topic_of(id) {
             self.renew(&topic);
@@ -143,13 +150,23 @@ impl Channels {
         }
     }
 
-    /// Renews a lapsed lease.
+    /// Renews a lease that has lapsed, or whose permissions may have changed.
     pub(super) fn renew(&mut self, topic: &str) {
         let Some(channel) = self.joined(topic) else { return };
-        if channel.lease == Some(Lease::Lapsed) {
-            channel.registration.member.hold();
-            self.start_renewal(topic, None);
+        let member = &channel.registration.member;
+        match channel.lease {
+            Some(Lease::Lapsed) => {}
+            Some(Lease::Valid { .. }) if member.is_outdated() => {}
+            Some(Lease::Renewing { ends_at: Some(_) }) if member.is_outdated() => {
+                // Renewed again when the evaluation in progress, which began before the change, has ended.
+                member.hold();
+                channel.lease = Some(Lease::Renewing { ends_at: None });
+                return;
+            }
+            Some(Lease::Valid { .. } | Lease::Renewing { .. }) | None => return,
         }
+        member.hold();
+        self.start_renewal(topic, None);
     }
 
     fn start_renewal(&mut self, topic: &str, ends_at: Option<Instant>) {
@@ -159,9 +176,10 @@ impl Channels {
         let (includes_presence, is_tracking) =
             (channel.presence_enabled, channel.registration.presence_bytes() > 0);
         let (authorization, topic) = (self.realtime.authorization.clone(), topic.into());
+        let epoch = self.realtime.hub.permission_epoch().current();
         let check = async move {
             let outcome = authorization.renew(&caller, includes_presence, is_tracking).await;
-            Completed::Renewal { topic, id, token: caller.token, outcome }
+            Completed::Renewal { topic, id, token: caller.token, epoch, outcome }
         };
         self.run(check.boxed());
     }
@@ -171,14 +189,13 @@ impl Channels {
         &mut self,
         topic: &str,
         id: u64,
-        token: &Token,
+        (token, epoch): (&Token, u64),
         outcome: &Result<Renewed, PolicyError>,
     ) -> Vec<Message> {
         let Some(channel) = self.joined_as(topic, id) else { return Vec::new() };
         let Some(Lease::Renewing { ends_at }) = channel.lease else { return Vec::new() };
         if !channel.caller.token.is_same_as(token) {
             // A new token arrived meanwhile, which is checked separately.
-
             return Vec::new();
         }
         let renewed = match outcome {
@@ -221,6 +238,6 @@ impl Channels {
             channel.registration.untrack();
             channel.may_track = Permission::Refused;
         }
-        self.begin_lease(topic)
+        self.begin_lease(topic, epoch)
     }
 }

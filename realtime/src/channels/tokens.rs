@@ -64,9 +64,10 @@ impl Channels {
         let (id, includes_presence) = (channel.registration.member.id, channel.presence_enabled);
         let caller = Caller { token: token.clone(), ..channel.caller.clone() };
         let (authorization, topic) = (self.realtime.authorization.clone(), topic.into());
+        let epoch = self.realtime.hub.permission_epoch().current();
         let check = async move {
             let outcome = authorization.readable(&caller, includes_presence).await;
-            Completed::Token { topic, id, token, outcome }
+            Completed::Token { topic, id, token, epoch, outcome }
         };
         self.run(check.boxed());
     }
@@ -76,7 +77,7 @@ impl Channels {
         &mut self,
         topic: &str,
         id: u64,
-        token: Token,
+        (token, epoch): (Token, u64),
         outcome: &Result<Readable, PolicyError>,
     ) -> Vec<Message> {
         let Some(channel) = self.joined_as(topic, id) else { return Vec::new() };
@@ -103,7 +104,7 @@ impl Channels {
         if let Some(next) = next {
             self.check_token(topic, next);
         }
-        self.begin_lease(topic)
+        self.begin_lease(topic, epoch)
     }
 
     fn set_token(&mut self, topic: &str, token: Token) {

@@ -44,6 +44,7 @@ impl Channels {
         let checks_reading = extension == Extension::Presence && !channel.presence_enabled;
         let (caller, id) = (channel.caller.clone(), channel.registration.member.id);
         let (authorization, topic) = (self.realtime.authorization.clone(), topic.into());
+        let epoch = self.realtime.hub.permission_epoch().current();
         let check = async move {
             let outcome = async {
                 let is_granted = authorization.may_write(&caller, extension).await?;
@@ -55,7 +56,7 @@ impl Channels {
                 Ok(Writable { is_granted, reads_presence })
             };
             let outcome = outcome.await;
-            Completed::Write { topic, id, token: caller.token, extension, outcome }
+            Completed::Write { topic, id, token: caller.token, epoch, extension, outcome }
         };
         self.run(check.boxed());
         None
@@ -65,15 +66,16 @@ impl Channels {
         &mut self,
         topic: &str,
         id: u64,
-        token: &Token,
+        (token, epoch): (&Token, u64),
         extension: Extension,
         outcome: &Result<Writable, PolicyError>,
     ) -> Vec<Message> {
+        let current_epoch = self.realtime.hub.permission_epoch().current();
         let Some(channel) = self.joined_as(topic, id) else { return Vec::new() };
         let waiting = std::mem::take(&mut channel.waiting);
-        if !channel.caller.token.is_same_as(token) {
-            // The result belongs to the previous token; the deferred messages trigger a check of the current
-            // one.
+        let is_outdated = channel.lease.is_some() && epoch != current_epoch;
+        if is_outdated || !channel.caller.token.is_same_as(token) {
+            // The result belongs to the previous token or epoch; the deferred messages trigger another check.
             self.set_permission(topic, extension, Permission::Unknown);
             return waiting;
         }

@@ -11,9 +11,10 @@ use basalt_pg::session::Sessions;
 use basalt_pg::system_migrations::{self, MigrationSettings};
 use basalt_realtime::changes::{
     Binding, CHANNEL, ChangeSink, Changes, Dependencies, EncodedChange, EventKind, MessagePayload,
-    MessageSink, SubscribeError, Subscriber, Subscription,
+    MessageSink, PermissionSink, SubscribeError, Subscriber, Subscription,
 };
 use basalt_testkit::TestDatabase;
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -71,6 +72,7 @@ impl Server {
             sessions,
             events,
             messages: Arc::clone(&messages) as Arc<dyn MessageSink>,
+            permissions: Arc::clone(&messages) as Arc<dyn PermissionSink>,
             queue_bytes: 64 << 20,
             checks: 4,
             tracker,
@@ -225,6 +227,12 @@ impl MessageSink for Messages {
     fn message(&self, topic: &str, private: bool, event: &str, payload: MessagePayload, _: Uuid) {
         let (MessagePayload::Json(bytes) | MessagePayload::Binary(bytes)) = payload;
         self.0.lock().unwrap().push((topic.to_owned(), private, event.to_owned(), bytes.to_vec()));
+    }
+}
+
+impl PermissionSink for Messages {
+    fn permissions_changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
     }
 }
 

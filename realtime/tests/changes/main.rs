@@ -15,5 +15,6 @@ mod leaks;
 mod order;
 mod payloads;
 mod policies;
+mod scale;
 mod types;
 mod visibility;

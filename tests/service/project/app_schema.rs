@@ -183,6 +183,7 @@ async fn replica_identities_cover_realtime_filters() {
         "marketing_content id",
         "organizations id,plan_id",
         "plan_attachments id,plan_id",
+        "plan_members id",
         "plans *",
         "priorities id,plan_id",
         "subscription_plans id",

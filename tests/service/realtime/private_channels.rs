@@ -332,6 +332,81 @@ async fn removed_member_loses_the_channel_within_seconds() {
     }
 }
 
+/// Ways in which a policy can find out whether the caller is a member. The leases of these channels would allow
+/// a removed member at least four seconds more.
+const LOOKUPS: [(&str, &str); 5] = [
+    ("", "exists (select from public.members m where m.topic = realtime.topic() and m.sub = auth.jwt() ->> 'sub')"),
+    ("create view public.teams as select topic, sub from public.members; grant select on public.teams to authenticated",
+     "auth.jwt() ->> 'sub' in (select t.sub from public.teams t where t.topic = realtime.topic())"),
+    ("create function public.my_topics() returns setof text language sql stable security definer
+        as $$ select topic from public.members where sub = auth.jwt() ->> 'sub' $$;
+      create function public.is_mine(topic text) returns boolean language plpgsql stable
+        as $$ begin return topic in (select public.my_topics()); end $$",
+     "public.is_mine(realtime.topic())"),
+    ("create function public.counted() returns bigint language sql stable security definer
+        begin atomic select count(*) from public.members where topic = realtime.topic() and sub = auth.jwt() ->> 'sub'; end",
+     "public.counted() = 1"),
+    ("create table public.topics (name text primary key); insert into public.topics values ('team');
+      grant select on public.topics to authenticated; alter table public.topics enable row level security;
+      create policy mine on public.topics for select using (exists (
+        select from public.members m where m.topic = name and m.sub = auth.jwt() ->> 'sub'))",
+     "exists (select from public.topics t where t.name = realtime.topic())"),
+];
+
+#[tokio::test]
+async fn removal_from_a_published_table_ends_access_at_once() {
+    let server = Basalt::builder().expect_log("no policy allows a private channel to write").start().await;
+    let sql = async |text: &str| server.database().admin_sql(text).await;
+    sql("create table public.members (topic text, sub text, primary key (topic, sub));
+         grant select on public.members to authenticated; alter publication supabase_realtime add table public.members")
+        .await;
+    for (definitions, lookup) in LOOKUPS {
+        sql(definitions).await;
+        sql(&format!(
+            "insert into public.members select 'team', unnest(array['ann', 'bob', 'eve', 'gus']);
+             create policy reads on realtime.messages for select to authenticated using ({lookup});
+             create policy writes on realtime.messages for insert to authenticated with check ({lookup})"
+        ))
+        .await;
+        let mut ann = join_team(&server, "ann", "ann").await;
+        let mut bob = join_team(&server, "bob", "bob").await;
+        send(&mut bob, track()).await;
+        while next(&mut bob).await[3] != "phx_reply" {}
+        while next(&mut ann).await[4]["joins"].get("bob").is_none() {}
+        // Eve only receives; gus may already write.
+        let mut eve = join_team(&server, "eve", "eve").await;
+        let mut gus = join_team(&server, "gus", "gus").await;
+        gus.send_binary(binary_push("1", "9", "realtime:team", "before", 1, b"{}")).await;
+        for socket in [&mut ann, &mut bob, &mut eve] {
+            while socket.next().await != binary_broadcast("realtime:team", "before", 1, b"{}") {}
+        }
+        while next(&mut gus).await[3] != "phx_reply" {}
+
+        let removed_at = std::time::Instant::now();
+        sql("delete from public.members where sub <> 'ann'").await;
+        // Bob's presence is visible to others, so his channel closes without any message.
+        assert_closed(&mut bob).await;
+        while next(&mut ann).await[4]["leaves"].get("bob").is_none() {}
+        gus.send_binary(binary_push("1", "10", "realtime:team", "late", 1, b"{}")).await;
+        assert_closed(&mut gus).await;
+        let message = json!({ "type": "broadcast", "event": "e", "payload": {} });
+        send(&mut ann, json!(["1", "3", "realtime:team", "broadcast", message])).await;
+        assert_eq!(next(&mut ann).await[3], "phx_reply", "gus sent nothing: {lookup}");
+        assert_closed(&mut eve).await;
+        assert!(removed_at.elapsed() < Duration::from_secs(4), "{:?}: {lookup}", removed_at.elapsed());
+        sql("drop policy reads on realtime.messages; drop policy writes on realtime.messages; delete from public.members")
+            .await;
+    }
+}
+
+/// Expects that a channel is closed for lack of permission, without any message before.
+async fn assert_closed(socket: &mut basalt_testkit::WebSocket) {
+    let message = next(socket).await;
+    let text = "You do not have permissions to read from this Channel topic: team";
+    assert_eq!(message[4]["message"], text, "{message}");
+    assert_eq!(next(socket).await, json!(["1", "1", "realtime:team", "phx_close", {}]));
+}
+
 #[tokio::test]
 async fn policy_ties_the_presence_key_to_the_user() {
     const OWN_KEY: &str =

@@ -6,7 +6,7 @@ import { basalt } from "@/lib/basalt";
 import { bindTable, stayJoined } from "@/lib/live";
 import { memberKeys } from "./queries";
 
-// Members are in no publication, so that an invitation's token never travels: whoever changes the team says so here.
+// Of members, only ids and roles are published, so that an invitation's token never travels: whoever changes the team says so here.
 const teamChanged = "team";
 
 const lookAnewMs = 300;
@@ -37,6 +37,10 @@ export function usePlanRoom(planId: string, userId: string, isMember: boolean, t
       // The person's own role, and whether they may still see the plan.
       void queryClient.invalidateQueries({ queryKey: ["plans"] });
     };
+    const lookAnewSoon = () => {
+      // Many at once are one.
+      pending ??= setTimeout(lookAnew, lookAnewMs);
+    };
     const open = () => {
       const room = basalt.channel(`plan:${planId}`, {
         config: { private: true, presence: { key: userId, enabled: true } },
@@ -45,17 +49,14 @@ export function usePlanRoom(planId: string, userId: string, isMember: boolean, t
       for (const watch of watches) bindTable(room, watch);
       return room
         .on("presence", { event: "sync" }, () => setPresent(Object.keys(room.presenceState())))
-        .on("broadcast", { event: teamChanged }, () => {
-          // Many at once are one.
-          pending ??= setTimeout(lookAnew, lookAnewMs);
-        });
+        .on("broadcast", { event: teamChanged }, lookAnewSoon);
     };
     const onJoined = (room: RealtimeChannel) => {
       void room.track({});
       for (const { changed } of watches) changed();
     };
     void leaving.then(() => {
-      if (!gone) leave = stayJoined({ open, onJoined });
+      if (!gone) leave = stayJoined({ open, onJoined, onClosed: lookAnewSoon });
     });
     return () => {
       gone = true;

@@ -20,8 +20,10 @@ use super::expression::{
     BooleanTest, Cast, Claim, Comparison, Datum, Expr, Input, Kind, Parameters, Undecided,
 };
 
-/// Time limit of the statement.
+/// Time limit of a statement.
 const LIMIT: Duration = Duration::from_millis(500);
+/// Most pairs of a row and a subscriber per statement: PostgreSQL may look up each of them.
+const MAX_PAIRS: usize = 50_000;
 
 /// `exists (select from tables where condition)`.
 #[derive(Clone, Debug)]
@@ -130,17 +132,25 @@ impl Subselect {
         }
         let rows = numbers.iter().map(|(values, number)| (values.as_slice(), *number)).collect::<Vec<_>>();
         let subscribers = found.subscribers.iter().map(|(values, number)| (&**values, *number));
-        let Some(statement) = self.statement(&rows, &subscribers.collect::<Vec<_>>()) else {
+        let subscribers = subscribers.collect::<Vec<_>>();
+        let statements = rows.chunks((MAX_PAIRS / subscribers.len()).max(1));
+        let statements = statements.map(|rows| self.statement(rows, &subscribers).map(Sql::render));
+        let Some(statements) = statements.collect::<Option<Vec<_>>>() else {
             return Err(SessionError::Unavailable("a sub-select could not be written".to_owned()));
         };
-        let (text, params) = statement.render();
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| param as _).collect();
         let tx = pool.begin(Instant::now() + 2 * LIMIT).await?;
         let read = async {
+            // A generic plan would assume ten rows and ten subscribers.
             let settings = "select pg_catalog.set_config('row_security', 'off', true), \
+                            pg_catalog.set_config('plan_cache_mode', 'force_custom_plan', true), \
                             pg_catalog.set_config('statement_timeout', $1, true)";
             tx.execute(settings, &[&LIMIT.as_millis().to_string()]).await?;
-            tx.query(&text, &params).await
+            let mut answers = Vec::new();
+            for (text, params) in &statements {
+                let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| param as _).collect();
+                answers.extend(tx.query(text, &params).await?);
+            }
+            Ok::<_, SessionError>(answers)
         };
         let answers = read.await;
         for answer in tx.finish(answers).await? {
@@ -247,7 +257,7 @@ impl Subselect {
     }
 }
 
-/// `unnest(…) as alias(n, v0, v1, …)`, from one array per column.
+/// `rows from (unnest(…), …) as alias(n, v0, v1, …)`, from one array per column.
 fn unnest<T>(alias: char, rows: &[(&[Option<String>], usize)], columns: &[(T, Kind)]) -> Sql {
     let mut numbers = String::new();
     let texts: Vec<String> = rows.iter().map(|(_, number)| number.to_string()).collect();
@@ -259,8 +269,10 @@ fn unnest<T>(alias: char, rows: &[(&[Option<String>], usize)], columns: &[(T, Ki
         Sql::param(literal).then(cast_to(*kind)).then(Sql::text("[]"))
     });
     let names = (0..columns.len()).map(|index| Sql::catalog(format!(", v{index}")));
-    Sql::text("pg_catalog.unnest(")
-        .then(Sql::join(std::iter::once(number).chain(arrays), ", "))
+    // `unnest` with several arguments is a syntax of its own, which a qualified name does not have.
+    let unnested = |array: Sql| Sql::text("pg_catalog.unnest(").then(array).then(Sql::text(")"));
+    Sql::text("rows from (")
+        .then(Sql::join(std::iter::once(number).chain(arrays).map(unnested), ", "))
         .then(Sql::catalog(format!(") as {alias}(n")))
         .then(Sql::join(names, ""))
         .then(Sql::text(")"))
