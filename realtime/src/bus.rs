@@ -1,8 +1,6 @@
 //! Message bus to other servers on the same database: broadcasts and presence. A single server uses
-//! [`Alone`]; several share a NATS ([`nats`]). Row changes and messages sent from the database do not use
+//! [`Alone`]; several share a NATS ([`crate::nats`]). Row changes and messages sent from the database do not use
 //! the bus: each server reads them itself.
-
-pub(crate) mod nats;
 
 use crate::frames::Content;
 use crate::presence::Meta;

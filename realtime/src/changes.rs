@@ -7,7 +7,7 @@
 //!                      filter.rs, plan.rs), evaluates them
 //! evaluate.rs          policies, then filters on visible rows; what exceeds its budget goes to a slow lane
 //!                      (slow_lanes.rs, slow_evaluation.rs)
-//! order.rs             releases decided changes to each channel in commit order, across tables
+//! order.rs             releases decided changes to each channel in commit order, across tables (outbox.rs: those of one channel)
 //! subscribe.rs         validates the filters of a join
 //! catalog.rs           tables, keys, column privileges;  types.rs: values as JSON and in SQL
 //! policies.rs          policies that are evaluated on the streamed row, without a query
@@ -26,8 +26,10 @@ pub mod decoder;
 mod evaluate;
 pub mod filter;
 mod generated;
+mod identity;
 mod messages;
 mod order;
+mod outbox;
 mod payload;
 mod permissions;
 mod plan;
@@ -66,8 +68,8 @@ use uuid::Uuid;
 use catalog::Catalog;
 use order::Sequencer;
 use permissions::ChangedTables;
-use router::{LastTransactions, Router};
-use snapshots::Snapshots;
+use router::Router;
+use snapshots::{LastTransactions, Snapshots};
 use stream::{Source, StreamState};
 use subscriptions::Registry;
 use visibility::Evaluator;
@@ -153,6 +155,9 @@ pub struct Subscriber {
     /// for filters.
     pub visitor: Arc<str>,
 }
+
+/// Sequence number of a change in the stream.
+pub(crate) type Position = u64;
 
 /// A change, encoded for sending.
 #[derive(Clone, Debug)]

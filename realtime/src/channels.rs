@@ -3,7 +3,6 @@
 //! completes.
 
 mod admission;
-pub(crate) mod join;
 mod joining;
 mod lease;
 mod tokens;
@@ -25,20 +24,31 @@ use crate::authorization::{Caller, Extension, PolicyError, Readable, Renewed};
 use crate::changes::Subscription;
 use crate::frames::{Incoming, Malformed, Version, json_text, text};
 use crate::hub::{Member, Registration};
+use crate::join::{Join, system_message};
 use crate::limits::UserSlot;
 use crate::metrics;
 use crate::queue::Queue;
 use crate::quota::Quota;
-use crate::socket::Peer;
 use crate::token::{Client, Token};
 use admission::Admitted;
-use join::{Join, system_message};
 use lease::Lease;
 
 /// Most messages deferred until one database check completes; more are dropped.
 const MAX_DEFERRED: usize = 256;
 /// Largest payload of a message that is parsed completely, which is any except broadcasts and presence.
 const MAX_CONTROL_BYTES: usize = 1024 * 1024;
+
+/// What the handshake established about a client.
+pub(crate) struct Peer {
+    pub(crate) version: Version,
+    pub(crate) client: Client,
+    pub(crate) token: Token,
+    /// `request.headers` for policies.
+    pub(crate) headers: Arc<str>,
+    pub(crate) address: Option<IpAddr>,
+    /// Cancelled when the server shuts down.
+    pub(crate) draining: CancellationToken,
+}
 
 /// What the socket does after a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

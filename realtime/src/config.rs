@@ -40,7 +40,7 @@ impl RealtimeConfig {
     /// Conflicting or invalid settings, as `(key, problem)`.
     #[must_use]
     pub fn faults(&self) -> Vec<(&'static str, &'static str)> {
-        let urls = self.nats_url.as_ref().map(|urls| crate::bus::nats::addresses(urls.expose_secret()));
+        let urls = self.nats_url.as_ref().map(|urls| crate::nats::addresses(urls.expose_secret()));
         if urls.is_some_and(|urls| urls.is_err()) {
             return vec![("realtime.nats_url", "is not a NATS URL: use nats://user:password@host:4222")];
         }

@@ -13,9 +13,10 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_util::sync::CancellationToken;
 
 use crate::Realtime;
+use crate::channels::Peer;
 use crate::error;
 use crate::frames::Version;
-use crate::socket::{self, Peer};
+use crate::socket;
 use crate::token::{Client, Token};
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");

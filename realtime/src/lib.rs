@@ -30,9 +30,11 @@ mod error;
 mod frames;
 mod handshake;
 mod hub;
+mod join;
 mod limits;
 mod metered;
 mod metrics;
+mod nats;
 pub mod partitions;
 mod presence;
 mod queue;
@@ -44,11 +46,11 @@ mod topic_key;
 pub use config::RealtimeConfig;
 
 use authorization::Authorization;
-use bus::nats::{self, Nats};
 use changes::Changes;
 use hub::Hub;
 use limits::Limits;
 use metered::Receiving;
+use nats::Nats;
 use token::Tokens;
 
 /// SQL migrations of schema `realtime` and its publications.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::changes::filter;
-use crate::channels::join::Join;
+use crate::join::Join;
 
 /// Bindings of all channels of a socket.
 const MAX_BINDINGS: usize = 1000;

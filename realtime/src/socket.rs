@@ -1,7 +1,6 @@
 //! Lifecycle of one connection. Its task reads messages, passes them to [`Channels`], and writes what its
 //! queue holds, until the connection ends with a reason and a close code.
 
-use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +17,10 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_util::sync::CancellationToken;
 
 use crate::Realtime;
-use crate::channels::{Channels, Verdict};
-use crate::frames::Version;
+use crate::channels::{Channels, Peer, Verdict};
 use crate::metered::Metered;
 use crate::metrics::{self, Counted};
 use crate::queue::{Item, Queue};
-use crate::token::{Client, Token};
 
 /// Largest frame a client may send (realtime.md 3.14).
 const MAX_FRAME_BYTES: usize = 5_000_000;
@@ -43,18 +40,6 @@ const SPREAD_EACH: Duration = Duration::from_micros(200);
 const MAX_SPREAD: Duration = Duration::from_secs(2);
 
 type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
-
-/// What the handshake established about a client.
-pub(crate) struct Peer {
-    pub(crate) version: Version,
-    pub(crate) client: Client,
-    pub(crate) token: Token,
-    /// `request.headers` for policies.
-    pub(crate) headers: Arc<str>,
-    pub(crate) address: Option<IpAddr>,
-    /// Cancelled when the server shuts down.
-    pub(crate) draining: CancellationToken,
-}
 
 /// Why a socket ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -71,7 +71,12 @@ pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
     suite.step("Pebble", pebble::install);
     suite.counted("long tests", |root, tallies| {
         let arguments = ["--ignored", "--nocapture", "--test-threads=1"];
-        rust_tests(root, tallies, &["--workspace", "--test", "service", "--test", "faults", "--test", "changes"], &arguments)
+        rust_tests(
+            root,
+            tallies,
+            &["--workspace", "--test", "service", "--test", "faults", "--test", "changes"],
+            &arguments,
+        )
     });
     suite.counted("large uploads by S3", |root, tallies| {
         conformance_tests(

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use basalt_core::memory::ByteShare;
 use bytes::Bytes;
 
+use super::Position;
 use super::decoder::{self, Begin, Message, Relation};
-use super::order::Position;
 use super::payload::Change;
 use super::visibility::SessionError;
 

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use futures_util::future::{join, join_all};
 
 use super::filter::Test;
+use super::identity::Identity;
 use super::order::Decided;
 use super::plan::{Plan, Recipient};
 use super::slow_lanes::LaneKey;
-use super::subscriptions::{Identity, Match, Subscriber};
+use super::subscriptions::{Match, Subscriber};
 use super::visibility::{FilterCheck, GROUP, Lookup, SessionError, VisibilityCheck};
 use super::worker::Worker;
 

@@ -5,10 +5,11 @@
 //! patterns, types of extensions.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::types::SqlType;
+use super::types::{SqlType, TypeRow, base_type};
 
 /// Most items of an `in` filter.
 pub const MAX_ITEMS: usize = 100;
@@ -258,6 +259,33 @@ pub enum Comparison {
     Equality,
     /// Only PostgreSQL can compare them.
     Postgres,
+}
+
+/// Comparison of a type. Text with a nondeterministic collation, in which different texts are equal, is left
+/// to PostgreSQL.
+#[must_use]
+pub fn comparison_for(
+    oid: u32,
+    types: &HashMap<u32, TypeRow>,
+    is_deterministic: bool,
+    is_c: bool,
+) -> Comparison {
+    let oid = base_type(oid, types);
+    match oid {
+        16 => Comparison::Bool,
+        20 | 21 | 23 | 26 => Comparison::Integer,
+        700 | 701 => Comparison::Float,
+        1700 => Comparison::Numeric,
+        // uuid, time
+        2950 | 1083 => Comparison::Ordered,
+        // date, timestamp, timestamptz
+        1082 | 1114 | 1184 => Comparison::Date,
+        // text, varchar
+        25 | 1043 if is_c => Comparison::Ordered,
+        25 | 1043 if is_deterministic => Comparison::Equality,
+        _ if types.get(&oid).is_some_and(|row| row.kind == b'e') => Comparison::Equality,
+        _ => Comparison::Postgres,
+    }
 }
 
 impl Comparison {

@@ -4,9 +4,9 @@ use basalt_pg::json::push_string;
 use bytes::Bytes;
 use jiff::Timestamp;
 
+use super::Position;
 use super::catalog::Table;
 use super::decoder::{Old, Relation, RowChange, Tuple, Value};
-use super::order::Position;
 use super::{EncodedChange, EventKind};
 
 /// Size of a row change above which its long values are omitted.

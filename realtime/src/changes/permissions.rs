@@ -13,8 +13,7 @@ use tokio::sync::Notify;
 
 use super::PermissionSink;
 use super::catalog::Catalog;
-use super::router::LastTransactions;
-use super::snapshots::Snapshots;
+use super::snapshots::{LastTransactions, Snapshots};
 
 /// Tables that have changed since the last report.
 #[derive(Debug, Default)]

@@ -8,12 +8,15 @@ use basalt_core::memory::{ByteBudget, ByteShare};
 use parking_lot::Mutex;
 
 use super::EventKind;
+use super::Position;
 use super::catalog::{Privileges, Table};
 use super::decoder::Relation;
-use super::order::{Decided, Encoded, Outgoing, Position};
+use super::identity::Identity;
+use super::order::Decided;
+use super::outbox::{Encoded, Outgoing};
 use super::payload::{self, Change, Layout};
 use super::reserve;
-use super::subscriptions::{ActiveBinding, Identity, Match, Subscriber};
+use super::subscriptions::{ActiveBinding, Match, Subscriber};
 
 const NO_KEY: &str = "Error 400: Bad Request, no primary key";
 const UNAUTHORIZED: &str = "Error 401: Unauthorized";

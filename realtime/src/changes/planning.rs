@@ -12,10 +12,11 @@ use super::EventKind;
 use super::batch::{Batch, Item};
 use super::catalog::{Privileges, Table};
 use super::decoder::{Old, Relation, RowChange};
+use super::identity::Identity;
 use super::payload::Change;
 use super::plan::{self, Plan};
 use super::policies::{BoundPolicies, RolePolicies, Row, SubselectResults, Visibility};
-use super::subscriptions::{ChangeView, Identity, Match, Subscriber};
+use super::subscriptions::{ChangeView, Match, Subscriber};
 use super::visibility::SessionError;
 use super::worker::Worker;
 

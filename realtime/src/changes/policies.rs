@@ -24,10 +24,10 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::decoder::Relation;
-use super::subscriptions::Identity;
+use super::identity::Identity;
 use claims::ClaimValues;
 use compile::{Attribute, ClaimFunction, Compiler, JoinedTable};
-use expression::{Datum, Expr, Input, Kind, Parameters, RowValue, Undecided};
+use expression::{BoundValues, Claim, Datum, Expr, Input, Kind, Parameters, RowValue, Undecided};
 use subselect::{Found, Subselect};
 
 /// Reads what decides about visibility of a table's rows for the current role, as JSON.
@@ -197,6 +197,22 @@ impl TableDefinition {
     }
 }
 
+/// The claims of a subscriber, and the sub-selects that read them.
+struct SubscriberValues<'a> {
+    claims: ClaimValues<'a>,
+    subselects: &'a [Subselect],
+}
+
+impl BoundValues for SubscriberValues<'_> {
+    fn claim(&self, claim: &Claim) -> Result<Option<String>, Undecided> {
+        self.claims.claim(claim)
+    }
+
+    fn parameters(&self, subselect: usize) -> Result<Parameters, Undecided> {
+        self.subselects.get(subselect).ok_or(Undecided)?.parameters(&self.claims)
+    }
+}
+
 type BoundByIdentity = HashMap<usize, (Arc<Identity>, Arc<BoundPolicies>)>;
 
 /// The policies of one table for one role.
@@ -303,7 +319,7 @@ impl RolePolicies {
         BoundPolicies(match &self.access {
             Access::All => Bound::Known(true),
             Access::Condition { expr, subselects, .. } => {
-                match expr.bind(&ClaimValues::new(claims), subselects) {
+                match expr.bind(&SubscriberValues { claims: ClaimValues::new(claims), subselects }) {
                     Ok(expr) => Bound::from(expr),
                     Err(Undecided) => Bound::Unsupported,
                 }

@@ -1,18 +1,19 @@
 //! Routes each change to the worker of its table. Runs in the task that reads the stream, so nothing here
 //! blocks.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use basalt_core::memory::ByteBudget;
 use bytes::Bytes;
-use parking_lot::Mutex;
 
+use super::Position;
 use super::batch::Item;
 use super::decoder::{Begin, Relation};
 use super::messages;
-use super::order::{Position, TableQueue};
+use super::order::TableQueue;
 use super::permissions::ChangedTables;
+use super::snapshots::LastTransactions;
 use super::stream::Consumer;
 use super::worker;
 use super::{change_budget, reserve};
@@ -20,32 +21,6 @@ use super::{change_budget, reserve};
 const MESSAGES: (&str, &str) = ("realtime", "messages");
 /// Estimated size of a queued change without its message.
 const ITEM_BYTES: usize = 128;
-/// Recent transactions that may not be visible yet: more than commit within a few milliseconds.
-const LAST_TRANSACTIONS: usize = 256;
-
-/// The transactions received last. A new subscriber does not receive their changes, so they must be visible
-/// to it.
-#[derive(Debug, Default)]
-pub(super) struct LastTransactions(Mutex<VecDeque<u32>>);
-
-impl LastTransactions {
-    fn add(&self, xid: u32) {
-        let mut last = self.0.lock();
-        if last.len() >= LAST_TRANSACTIONS {
-            last.pop_front();
-        }
-        last.push_back(xid);
-    }
-
-    /// Called after a gap: the database may be another one, with other transaction ids.
-    fn clear(&self) {
-        self.0.lock().clear();
-    }
-
-    pub(super) fn all(&self) -> Vec<u32> {
-        self.0.lock().iter().copied().collect()
-    }
-}
 
 /// Dependencies of the router.
 pub(super) struct Parts {

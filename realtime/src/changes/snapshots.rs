@@ -2,6 +2,7 @@
 //! visible, because the log is flushed first: a lookup right away would miss the row, and the change would
 //! be lost.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,6 +18,9 @@ const VISIBLE_LIMIT: Duration = Duration::from_secs(60);
 /// How long a snapshot is used. It is queried with the lower 32 bits of transaction ids, which repeat after
 /// 2³² transactions.
 pub(super) const SNAPSHOT_AGE: Duration = Duration::from_secs(600);
+
+/// Recent transactions that may not be visible yet: more than commit within a few milliseconds.
+const LAST_TRANSACTIONS: usize = 256;
 
 /// A snapshot of finished transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -124,6 +128,30 @@ impl Snapshots {
             pause = (pause * 2).min(MAX_PAUSE);
         }
         Ok(())
+    }
+}
+
+/// The transactions received last. A new subscriber does not receive their changes, so they must be visible
+/// to it.
+#[derive(Debug, Default)]
+pub(super) struct LastTransactions(Mutex<VecDeque<u32>>);
+
+impl LastTransactions {
+    pub(super) fn add(&self, xid: u32) {
+        let mut last = self.0.lock();
+        if last.len() >= LAST_TRANSACTIONS {
+            last.pop_front();
+        }
+        last.push_back(xid);
+    }
+
+    /// Called after a gap: the database may be another one, with other transaction ids.
+    pub(super) fn clear(&self) {
+        self.0.lock().clear();
+    }
+
+    pub(super) fn all(&self) -> Vec<u32> {
+        self.0.lock().iter().copied().collect()
     }
 }
 

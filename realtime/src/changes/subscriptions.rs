@@ -12,33 +12,11 @@ use tokio::time::Instant;
 
 use super::decoder::{Relation, Tuple, Value};
 use super::filter::{Operand, Operator, Test, Verdict};
-use super::order::Outbox;
+use super::identity::Identity;
+use super::outbox::Outbox;
 use super::policies::Visibility;
 use super::snapshots::{SNAPSHOT_AGE, Snapshot};
 use super::{ChangeSink, EventKind};
-
-/// Claims that decide what a subscriber sees. Equal claims share one instance, so that policies are
-/// evaluated once for them.
-#[derive(Debug)]
-pub(super) struct Identity {
-    pub(super) claims: Arc<Claims>,
-    pub(super) role: Arc<str>,
-    /// Role and `sub`; all tokens of a user share a time budget.
-    user: Option<Arc<str>>,
-}
-
-impl Identity {
-    fn new(claims: &Arc<Claims>) -> Self {
-        let role = claims.role().unwrap_or_default();
-        let user = claims.sub().map(|sub| format!("user {role} {sub}").into());
-        Self { claims: Arc::clone(claims), role: role.into(), user }
-    }
-
-    /// Key of the time budget for policies.
-    pub(super) fn account(&self) -> Arc<str> {
-        self.user.clone().unwrap_or_else(|| self.claims.as_text().into())
-    }
-}
 
 /// A channel's subscription.
 pub(super) struct Subscriber {

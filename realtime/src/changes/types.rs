@@ -7,8 +7,6 @@ use std::sync::Arc;
 use basalt_pg::json::JsonEncoding;
 use basalt_pg::sql::Sql;
 
-use super::filter::Comparison;
-
 /// Depth to which nested types (arrays of composites of arrays …) are resolved; deeper values are encoded as
 /// text.
 const MAX_DEPTH: usize = 8;
@@ -106,33 +104,6 @@ fn json_within(oid: u32, types: &HashMap<u32, TypeRow>, depth: usize) -> JsonEnc
             )
         }
         _ => JsonEncoding::Text,
-    }
-}
-
-/// Comparison of a type. Text with a nondeterministic collation, in which different texts are equal, is left
-/// to PostgreSQL.
-#[must_use]
-pub fn comparison_for(
-    oid: u32,
-    types: &HashMap<u32, TypeRow>,
-    is_deterministic: bool,
-    is_c: bool,
-) -> Comparison {
-    let oid = base_type(oid, types);
-    match oid {
-        16 => Comparison::Bool,
-        20 | 21 | 23 | 26 => Comparison::Integer,
-        700 | 701 => Comparison::Float,
-        1700 => Comparison::Numeric,
-        // uuid, time
-        2950 | 1083 => Comparison::Ordered,
-        // date, timestamp, timestamptz
-        1082 | 1114 | 1184 => Comparison::Date,
-        // text, varchar
-        25 | 1043 if is_c => Comparison::Ordered,
-        25 | 1043 if is_deterministic => Comparison::Equality,
-        _ if types.get(&oid).is_some_and(|row| row.kind == b'e') => Comparison::Equality,
-        _ => Comparison::Postgres,
     }
 }
 

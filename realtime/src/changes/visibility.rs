@@ -26,9 +26,9 @@ use tokio::time::Instant;
 
 use super::catalog::Table;
 use super::filter::{Operator, Test};
+use super::identity::Identity;
 use super::policies;
 use super::stream::SESSION_SETTINGS;
-use super::subscriptions::Identity;
 use super::types::push_array_literal;
 
 pub(super) use basalt_pg::session::SessionError;

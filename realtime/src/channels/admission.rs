@@ -7,12 +7,12 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::join::{Join, system_message};
 use crate::Realtime;
 use crate::authorization::{Caller, PolicyError, Readable};
 use crate::changes::{ChangeSink, EncodedChange, SubscribeError, Subscriber, Subscription};
 use crate::frames::{Content, Encoding, Fanout};
 use crate::hub::{Member, Registration};
+use crate::join::{Join, system_message};
 use crate::topic_key::TopicKey;
 
 /// Result of a successful join.

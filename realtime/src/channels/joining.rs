@@ -9,7 +9,6 @@ use tokio_tungstenite::tungstenite::Message;
 use uuid::Uuid;
 
 use super::admission::{Admitted, admit};
-use super::join::{Join, system_message};
 use super::{
     Channel, Channels, Completed, MAX_CONTROL_BYTES, Permission, Slot, UNMATCHED, Verdict, error_code,
 };
@@ -17,6 +16,7 @@ use crate::authorization::Caller;
 use crate::changes::Subscription;
 use crate::frames::{Body, Incoming, json_text};
 use crate::hub::Member;
+use crate::join::{Join, system_message};
 use crate::metrics;
 use crate::quota::Usage;
 use crate::topic_key::TOPIC_PREFIX;

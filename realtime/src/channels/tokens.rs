@@ -7,11 +7,11 @@ use serde::Deserialize;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::join::system_message;
 use super::lease::Lease;
 use super::{Channels, Completed, MAX_CONTROL_BYTES, Slot};
 use crate::authorization::{Caller, PolicyError, Readable};
 use crate::frames::Body;
+use crate::join::system_message;
 use crate::token::{Token, TokenFault, is_opaque};
 
 /// Maximum time between two checks of a token: its key may have been revoked.

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_postgres::{Error, Row};
 
+use super::super::filter;
 use super::super::types::{self, SqlType, TypeRow};
 use super::{Column, LIMIT, Table, unexpected_row};
 
@@ -145,7 +146,7 @@ fn read_column(row: &Row, types: &Types) -> Result<Option<Column>, Error> {
         sql_type: base_sql_type,
         domain: if base == type_oid { None } else { sql_type(type_oid) },
         json: types::json_for(type_oid, types),
-        comparison: types::comparison_for(type_oid, types, is_deterministic, is_c),
+        comparison: filter::comparison_for(type_oid, types, is_deterministic, is_c),
         is_text: base_row.is_text,
         is_generated: row.try_get(6)?,
     }))

@@ -3,7 +3,7 @@
 use basalt_core::claims::Claims;
 use serde_json::Value;
 
-use super::expression::{Claim, Undecided, uuid_from_text};
+use super::expression::{BoundValues, Claim, Parameters, Undecided, uuid_from_text};
 
 /// Claims whose conversion to `jsonb` is certain to succeed with the same values; otherwise none.
 #[derive(Debug)]
@@ -15,8 +15,7 @@ impl<'a> ClaimValues<'a> {
         Self(is_plain.then_some(claims))
     }
 
-    /// The value of a claim as text.
-    pub(super) fn value(&self, claim: &Claim) -> Result<Option<String>, Undecided> {
+    fn value(&self, claim: &Claim) -> Result<Option<String>, Undecided> {
         let claims = self.0.ok_or(Undecided)?;
         let text = |name: &str| match claims.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -43,6 +42,16 @@ impl<'a> ClaimValues<'a> {
                 }
             }
         }
+    }
+}
+
+impl BoundValues for ClaimValues<'_> {
+    fn claim(&self, claim: &Claim) -> Result<Option<String>, Undecided> {
+        self.value(claim)
+    }
+
+    fn parameters(&self, _subselect: usize) -> Result<Parameters, Undecided> {
+        Err(Undecided)
     }
 }
 

@@ -8,9 +8,6 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::claims::ClaimValues;
-use super::subselect::Subselect;
-
 /// PostgreSQL has to evaluate the expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Undecided;
@@ -178,6 +175,14 @@ pub(super) enum Expr {
 /// Values of a subscriber in a sub-select, as text.
 pub(super) type Parameters = Arc<[Option<String>]>;
 
+/// What a subscriber's claims replace in an expression.
+pub(super) trait BoundValues {
+    /// The value of a claim as text.
+    fn claim(&self, claim: &Claim) -> Result<Option<String>, Undecided>;
+    /// The values that the sub-select with this index reads.
+    fn parameters(&self, subselect: usize) -> Result<Parameters, Undecided>;
+}
+
 /// The row that is judged.
 #[derive(Clone, Copy)]
 pub(super) struct Input<'a> {
@@ -259,17 +264,13 @@ impl Expr {
     }
 
     /// Replaces claims by their values.
-    pub(super) fn bind(&self, claims: &ClaimValues<'_>, subselects: &[Subselect]) -> Result<Self, Undecided> {
-        let bind = |inner: &Self| inner.bind(claims, subselects).map(Box::new);
-        let bind_all =
-            |items: &[Self]| items.iter().map(|item| item.bind(claims, subselects)).collect::<Result<_, _>>();
+    pub(super) fn bind(&self, values: &dyn BoundValues) -> Result<Self, Undecided> {
+        let bind = |inner: &Self| inner.bind(values).map(Box::new);
+        let bind_all = |items: &[Self]| items.iter().map(|item| item.bind(values)).collect::<Result<_, _>>();
         let bound = match self {
             Self::Column(..) | Self::Joined(..) | Self::Constant(_) => self.clone(),
-            Self::Exists(index, _) => {
-                let parameters = subselects.get(*index).ok_or(Undecided)?.parameters(claims)?;
-                Self::Exists(*index, Some(parameters))
-            }
-            Self::Claim(claim) => Self::Constant(claims.value(claim)?.map(|text| Datum::Text(text.into()))),
+            Self::Exists(index, _) => Self::Exists(*index, Some(values.parameters(*index)?)),
+            Self::Claim(claim) => Self::Constant(values.claim(claim)?.map(|text| Datum::Text(text.into()))),
             Self::Cast(inner, cast) => Self::Cast(bind(inner)?, *cast),
             Self::Compare(comparison, left, right) => Self::Compare(*comparison, bind(left)?, bind(right)?),
             Self::Distinct(left, right) => Self::Distinct(bind(left)?, bind(right)?),

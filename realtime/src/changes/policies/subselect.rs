@@ -97,7 +97,7 @@ impl Subselect {
     pub(super) fn parameters(&self, claims: &ClaimValues<'_>) -> Result<Parameters, Undecided> {
         let nothing = Input { values: &[], exists: &|_, _| Err(Undecided) };
         let value = |(expr, _): &(Expr, Kind)| {
-            let bound = expr.bind(claims, &[])?;
+            let bound = expr.bind(claims)?;
             Ok(bound.evaluate(nothing)?.as_ref().map(printed))
         };
         self.claims.iter().map(value).collect()

@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::{Bus, Outbound};
+use crate::bus::{Bus, Outbound};
 use crate::frames::{Content, Encoding, Fanout};
 use crate::hub::Hub;
 use crate::metrics;
