@@ -18,7 +18,7 @@ use tracing::Instrument as _;
 
 use crate::Functions;
 use crate::error::{self, ERROR_CODE, GateError};
-use crate::{gate, metrics};
+use crate::gate;
 
 pub(crate) const METHODS: &str = "GET, POST, PUT, PATCH, DELETE, OPTIONS";
 
@@ -58,7 +58,7 @@ pub(crate) async fn invoke(State(functions): State<Arc<Functions>>, mut request:
     } else if function.verify_jwt
         && let Err(error) = gate::check(&functions.keys, &functions.clock, request.headers())
     {
-        metrics::refused(&function.name);
+        function.metrics.refused();
         return error.into_response();
     }
     let allows_html = functions.allows_html;
@@ -68,7 +68,7 @@ pub(crate) async fn invoke(State(functions): State<Arc<Functions>>, mut request:
     let span = tracing::info_span!("function", function = &*function.name);
     let response = (function.run)(request).instrument(span).await;
     let response = finish(&method, id, response, allows_html);
-    metrics::called(&function.name, response.status(), started.elapsed());
+    function.metrics.called(response.status(), started.elapsed());
     response
 }
 

@@ -80,6 +80,9 @@ pub fn service(
     if facts.is_development {
         let watch = Arc::clone(&typescript).watch(registry.clone());
         tracker.spawn(shutdown.clone().run_until_cancelled_owned(watch));
+    } else if typescript.problem().is_none() {
+        let check = typescript::warn_of_problems(config.clone(), facts);
+        tracker.spawn(shutdown.clone().run_until_cancelled_owned(check));
     }
     tracker.spawn(shutdown.run_until_cancelled_owned(typescript.follow_secrets(secrets)));
     let functions = Functions { registry: registry.clone(), keys, clock, allows_html: config.allow_html };

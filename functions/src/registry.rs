@@ -8,6 +8,7 @@ use basalt_core::service::Handler;
 
 use crate::config::{FunctionSettings, FunctionsConfig};
 use crate::deno::source::Source;
+use crate::metrics::CallMetrics;
 use crate::typescript::TypeScript;
 
 /// A registered function.
@@ -19,6 +20,8 @@ pub(crate) struct Function {
     pub(crate) verify_jwt: bool,
     /// Whether the function handles preflights itself.
     pub(crate) answers_preflights: bool,
+    /// Counts its calls.
+    pub(crate) metrics: CallMetrics,
     /// Runs the function. The request's path is `/NAME/…`.
     pub(crate) run: Handler,
 }
@@ -48,7 +51,9 @@ impl Registry {
             }
             // Built-in functions authenticate callers themselves: errors have the app's format, and an API key is not a user.
             let answers_preflights = settings.answers_preflights;
-            let function = Function { name: name.into(), verify_jwt: false, answers_preflights, run };
+            let metrics = CallMetrics::new(name);
+            let function =
+                Function { name: name.into(), verify_jwt: false, answers_preflights, metrics, run };
             functions.insert(Arc::clone(&function.name), function);
         }
         let built_in = Arc::new(functions);
@@ -68,6 +73,7 @@ impl Registry {
                 name: Arc::clone(&name),
                 verify_jwt: settings.verify_jwt,
                 answers_preflights: settings.answers_preflights,
+                metrics: CallMetrics::new(&name),
                 run: typescript.handler(&name),
             };
             functions.insert(name, function);

@@ -217,6 +217,15 @@ pub async fn inspect(config: &FunctionsConfig, facts: &ServerFacts, loads: bool)
     inspected
 }
 
+/// In production: logs the functions whose modules are not in the cache, or cannot be read.
+pub(crate) async fn warn_of_problems(config: FunctionsConfig, facts: ServerFacts) {
+    for Inspected { entry, problem, .. } in inspect(&config, &facts, true).await {
+        if let Some(problem) = problem {
+            tracing::warn!("{} cannot run, and calls return 503 BOOT_ERROR: {problem}", entry.display());
+        }
+    }
+}
+
 /// The Deno program, or how to get it.
 pub(crate) fn find_program(config: &FunctionsConfig, facts: &ServerFacts) -> Result<PathBuf, String> {
     locate::find(&locate::Search {

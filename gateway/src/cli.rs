@@ -55,7 +55,7 @@ enum Command {
         /// With --only rest: a postgrest.conf. PGRST_* variables are read too.
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
-        /// In a folder with supabase/: does not start if a migration or seed fails, instead of reporting it.
+        /// In a folder with supabase/: does not start if a migration, seed or function's module fails, instead of reporting it.
         #[arg(long)]
         strict: bool,
     },

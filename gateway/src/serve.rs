@@ -26,6 +26,7 @@ use tokio_util::task::TaskTracker;
 use crate::banner::{Banner, Console};
 use crate::config::{CommandLine, Config, Only};
 use crate::database_setup::SetupError;
+use crate::function_facts;
 use crate::mail;
 use crate::project_watch;
 use crate::router::Gateway;
@@ -80,6 +81,9 @@ pub enum ServeError {
     /// Backups are configured and cannot be made.
     #[error("cannot make backups: {0}")]
     Backup(#[source] basalt_backup::BackupError),
+    /// With `--strict`: functions cannot run.
+    #[error("these functions cannot run, and --strict is set:\n  {0}")]
+    Functions(String),
     /// The mail settings are invalid.
     #[error("cannot send mail: {0}")]
     Mail(String),
@@ -107,6 +111,7 @@ pub async fn serve(
     for note in &config.notes {
         console.progress(note);
     }
+    check_functions(&config).await?;
     // Bind before PostgreSQL starts, so that the operator learns at once that a port is taken.
     let listeners = Listeners::bind(&config).await?;
     config.server.port = listeners.public.port().unwrap_or(config.server.port);
@@ -162,6 +167,21 @@ pub async fn serve(
         embedded.stop().await;
     }
     Ok(())
+}
+
+/// With `--strict`: checks that the modules of every function can be loaded.
+async fn check_functions(config: &Config) -> Result<(), ServeError> {
+    if !config.project.is_strict || !matches!(config.only, None | Some(Only::Functions)) {
+        return Ok(());
+    }
+    let facts = function_facts::facts(config, None);
+    let inspected = basalt_functions::inspect(&config.functions, &facts, true).await;
+    let faults: Vec<String> = inspected
+        .iter()
+        .filter(|function| function.is_enabled)
+        .filter_map(|function| Some(format!("{}: {}", function.entry.display(), function.problem.as_ref()?)))
+        .collect();
+    if faults.is_empty() { Ok(()) } else { Err(ServeError::Functions(faults.join("\n  "))) }
 }
 
 /// The bound sockets: the public one, and those of the admin and mailbox ports if they are configured.

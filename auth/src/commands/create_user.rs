@@ -87,7 +87,10 @@ async fn insert(
 
 /// The app's own table of administrators.
 async fn make_admin(tx: &Tx, id: Uuid) -> Result<(), AuthError> {
-    let table = tx.query_one("select to_regclass('public.user_roles') is not null as is_there", &[]).await?;
+    const HAS_TABLE: &str = "
+        select pg_catalog.count(*) = 2 as is_there from pg_catalog.pg_attribute
+        where attrelid = pg_catalog.to_regclass('public.user_roles') and attname in ('user_id', 'role')";
+    let table = tx.query_one(HAS_TABLE, &[]).await?;
     if !database::column::<bool>(&table, "is_there")? {
         return Err(AuthError::NoUserRoles);
     }

@@ -54,13 +54,13 @@ pub(crate) struct Usage {
 }
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{limit_cpu, limit_data, limit_descriptors, usage};
+pub(crate) use linux::{limit_cpu, limit_data, limit_descriptors, lower_priority, usage};
 
 #[cfg(target_os = "linux")]
 mod linux {
     use std::fs;
 
-    use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+    use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setpriority_process};
 
     use super::{Duration, Usage};
 
@@ -92,6 +92,14 @@ mod linux {
         set(pid, Resource::Core, 0)
     }
 
+    /// Lets the server, its PostgreSQL and other programs run first when all processors are busy (functions.md section 6).
+    pub(crate) fn lower_priority(pid: u32) -> std::io::Result<()> {
+        const NICE: i32 = 5;
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(std::io::ErrorKind::NotFound)?;
+        setpriority_process(Some(pid), NICE)?;
+        Ok(())
+    }
+
     /// `None` if the process has ended.
     pub(crate) fn usage(pid: u32) -> Option<Usage> {
         /// Unit of processor time in `/proc`, the same on every architecture that Deno supports.
@@ -115,7 +123,7 @@ mod linux {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) use elsewhere::{limit_cpu, limit_data, limit_descriptors, usage};
+pub(crate) use elsewhere::{limit_cpu, limit_data, limit_descriptors, lower_priority, usage};
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
@@ -130,6 +138,10 @@ mod elsewhere {
     }
 
     pub(crate) fn limit_descriptors(_pid: u32) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    pub(crate) fn lower_priority(_pid: u32) -> std::io::Result<()> {
         Ok(())
     }
 

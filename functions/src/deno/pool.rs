@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::metrics::Histogram;
 use axum::body::Body;
 use axum::response::Response;
 use http::Request;
@@ -39,6 +40,7 @@ pub(crate) struct Pool {
     pub(crate) runtime: Arc<Runtime>,
     source: Mutex<Arc<Source>>,
     state: Mutex<State>,
+    queue_wait: Histogram,
     /// Counts changes of the state, to wake waiting requests.
     changes: watch::Sender<u64>,
 }
@@ -68,6 +70,7 @@ impl Pool {
     pub(crate) fn new(runtime: Arc<Runtime>, source: Source) -> Arc<Self> {
         Arc::new(Self {
             function: source.name().into(),
+            queue_wait: metrics::queue_wait(source.name()),
             runtime,
             source: Mutex::new(Arc::new(source)),
             state: Mutex::default(),
@@ -81,7 +84,7 @@ impl Pool {
         for _ in 0..ATTEMPTS {
             let waiting = Instant::now();
             let lease = self.lease().await?;
-            metrics::queue_wait(&self.function, waiting.elapsed());
+            self.queue_wait.record(waiting.elapsed().as_secs_f64());
             match lease.worker().connections.send(request).await {
                 Ok((response, connection)) => {
                     return Ok(exchange::respond(response, connection, lease, upload, &self.runtime));

@@ -114,7 +114,9 @@ impl Worker {
             BootFailed
         })?;
         let pid = child.id().unwrap_or_default();
-        let limited = limits::limit_cpu(pid, BOOT_CPU).and_then(|()| limits::limit_descriptors(pid));
+        let limited = limits::limit_cpu(pid, BOOT_CPU)
+            .and_then(|()| limits::limit_descriptors(pid))
+            .and_then(|()| limits::lower_priority(pid));
         if let Err(error) = limited {
             tracing::warn!(%function, "cannot limit a worker: {error}");
         }

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use basalt_auth::{AccountSummary, ListAccounts, NewAccount, Operator};
+use basalt_auth::{AccountSummary, AuthError, ListAccounts, NewAccount, Operator};
 use basalt_core::clock::Clock;
 use basalt_core::convert::saturating;
 use basalt_core::keys::Keys;
@@ -194,9 +194,28 @@ async fn create(
     let password = given.unwrap_or_else(|| random::token(20));
     let account = NewAccount { email: &create.email, password: &password, is_admin: create.admin };
     let pool = database.system_pool();
-    basalt_auth::create_user(&config.auth, &pool, &Clock::system(), &account).await?;
     let mut out = io::stdout();
-    writeln!(out, "created {}{}", create.email, if create.admin { ", an administrator" } else { "" })?;
+    match basalt_auth::create_user(&config.auth, &pool, &Clock::system(), &account).await {
+        Ok(_) => {
+            writeln!(
+                out,
+                "created {}{}",
+                create.email,
+                if create.admin { ", an administrator" } else { "" }
+            )?;
+        }
+        Err(AuthError::NoUserRoles) => {
+            let account = NewAccount { email: &create.email, password: &password, is_admin: false };
+            basalt_auth::create_user(&config.auth, &pool, &Clock::system(), &account).await?;
+            writeln!(out, "created {}", create.email)?;
+            writeln!(
+                io::stderr(),
+                "It is not an administrator: --admin adds a row to the table public.user_roles (user_id, role), which this \
+                 project does not have. Give it rights in the project's own tables."
+            )?;
+        }
+        Err(error) => return Err(error.into()),
+    }
     if is_generated {
         writeln!(out, "password: {password}")?;
     }

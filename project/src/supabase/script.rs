@@ -290,6 +290,9 @@ impl Step {
                 Self::LeftOut("ALTER SYSTEM changes the whole server, which belongs to Basalt; left out")
             }
             ["create", "extension", name, ..] if name != "if" => Self::CreateExtension,
+            ["alter", "role" | "user" | "database", ..] if preloads_library(statement.text) => {
+                Self::LeftOut("the library does not exist here, and no login would be accepted; left out")
+            }
             ["vacuum", ..] | ["create" | "drop", "database" | "tablespace", ..] => Self::Alone,
             ["create" | "drop", "index", "concurrently", ..]
             | ["create", "unique", "index", "concurrently", ..] => Self::Alone,
@@ -297,6 +300,17 @@ impl Step {
             _ => Self::Plain,
         }
     }
+}
+
+/// Whether an ALTER ROLE or ALTER DATABASE sets libraries that are loaded at each login, as dumps of the hosted platform's roles do
+/// (`safeupdate`).
+fn preloads_library(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let setting = ["session_preload_libraries", "local_preload_libraries"];
+    setting
+        .iter()
+        .any(|name| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == *name))
+        && !text.contains(" reset ")
 }
 
 /// The name in CREATE EXTENSION, as the catalog has it.
@@ -391,6 +405,14 @@ mod tests {
         }
         assert_eq!(step("create extension if not exists http"), Step::Plain);
         assert_eq!(step("\\restrict abc\nselect 1;"), Step::NoEffect);
+        for sql in [
+            "ALTER ROLE authenticator SET session_preload_libraries TO 'safeupdate'",
+            "alter role \"authenticator\" in database postgres set \"session_preload_libraries\" = 'supautils, safeupdate'",
+        ] {
+            assert!(matches!(step(sql), Step::LeftOut(_)), "{sql}");
+        }
+        assert_eq!(step("alter role authenticator reset session_preload_libraries"), Step::Plain);
+        assert_eq!(step("alter role authenticator set statement_timeout = '8s'"), Step::Plain);
         assert!(matches!(step("alter system set work_mem = '1GB'"), Step::LeftOut(_)));
     }
 }

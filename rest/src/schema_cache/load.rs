@@ -76,7 +76,8 @@ pub async fn load(
     let settings = if base.database_settings { settings(base, sessions).await? } else { Vec::new() };
     let mut stored = base.with_database_settings(&settings, before);
     let (cache, missing, fingerprint) = load_cache(&stored.config, sessions, builder).await?;
-    for schema in missing {
+    // Supabase's default configuration exposes it; it exists once pg_graphql does.
+    for schema in missing.into_iter().filter(|schema| schema != "graphql_public") {
         stored.warnings.push(format!("exposed schema {schema:?} does not exist in the database"));
     }
     Ok(Loaded { stored, cache, fingerprint })
