@@ -62,6 +62,13 @@ export default defineConfig({
               name: "radix",
               test: /node_modules\/@radix-ui\/(?:primitive|react-(?:context|id|presence|use-[\w-]+))\//,
             },
+            { name: "fields", test: /src\/components\/(?:form-field|ui\/input)\.tsx/ },
+            {
+              name: "pages",
+              test: /node_modules\/@tanstack\/.*infinite|src\/components\/load-more|src\/hooks\/use-debounced/i,
+            },
+            // With the client, which every screen that shows people has loaded.
+            { name: "people", test: /src\/lib\/people\./ },
             { name: "forms", test: /node_modules\/(?:react-hook-form|@hookform)\// },
           ],
         },

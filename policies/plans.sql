@@ -12,7 +12,7 @@ drop policy if exists "members see their plans" on public.plans;
 create policy "members see their plans" on public.plans
   for select to authenticated
   using (
-    (user_id = (select auth.uid()) and (select app_private.has_required_factor()))
+    (user_id = (select auth.uid()) and deleted_at is null and (select app_private.has_required_factor()))
     or id = any (array(select app_private.my_plans()))
   );
 

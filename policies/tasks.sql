@@ -1,8 +1,8 @@
 alter table public.tasks enable row level security;
 revoke all on public.tasks from anon, authenticated, service_role;
 grant select, delete on public.tasks to authenticated;
-grant insert (id, priority_id, title, description, measure_success, due_date, responsible_party, is_completed) on public.tasks to authenticated;
-grant update (priority_id, title, description, measure_success, due_date, responsible_party, is_completed, position, updated_at) on public.tasks to authenticated;
+grant insert (id, priority_id, title, description, measure_success, due_date, responsible_party, responsible_ids, is_completed) on public.tasks to authenticated;
+grant update (priority_id, title, description, measure_success, due_date, responsible_party, responsible_ids, is_completed, position, updated_at) on public.tasks to authenticated;
 grant all on public.tasks to service_role;
 
 drop policy if exists "members read" on public.tasks;

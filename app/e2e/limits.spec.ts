@@ -65,6 +65,13 @@ test("people over the limit are refused, and a lowered limit keeps what exists",
   await addMember(id, tom, "manager");
   const page = await signedIn(maria);
   await page.goto(`/plan/${id}?tab=team`);
+  // Shown before it is reached, with the way to more.
+  await expect(page.getByText("2 of 2 people")).toBeVisible();
+  await expect(page.getByRole("link", { name: "Upgrade for more people" })).toHaveAttribute(
+    "href",
+    "/dashboard/subscription",
+  );
+  await examine(page, "limit of people");
   await page.getByRole("button", { name: "Invite Member" }).click();
   await page.getByLabel("Email").fill("third@example.org");
   await page.getByRole("button", { name: "Send Invitation" }).click();
@@ -78,7 +85,7 @@ test("people over the limit are refused, and a lowered limit keeps what exists",
   expect(seen.data).toHaveLength(1);
 });
 
-test("files over the limit are refused", async ({ person }) => {
+test("files over the limit are refused", async ({ person, signedIn }) => {
   const maria = await person();
   await subscribeWith(maria, { max_bytes: 1000 });
   const { id } = await makePlan(maria, "Plan with files");
@@ -91,6 +98,11 @@ test("files over the limit are refused", async ({ person }) => {
     return row.error?.message ?? null;
   };
   expect(await add("small.txt", 600)).toBeNull();
+  const page = await signedIn(maria);
+  await page.goto(`/plan/${id}?tab=resources`);
+  await expect(page.getByText("600 B of 1,000 B")).toBeVisible();
+  await expect(page.getByRole("link", { name: "Upgrade for more files" })).toBeVisible();
+  await examine(page, "limit of bytes");
   expect(await add("large.txt", 600)).toMatch(/includes .* of files/);
   // Over the limit no further upload begins.
   expect(await add("next.txt", 1)).toMatch(/row-level security/);

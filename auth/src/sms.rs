@@ -144,6 +144,7 @@ impl Sms {
             text: message.text.to_owned(),
             idempotency_key: None,
             author: None,
+            unsubscribe_url: None,
         };
         outbox.enqueue(tx, &mail).await?;
         Ok(true)

@@ -41,6 +41,8 @@ pub struct Message {
     pub idempotency_key: Option<String>,
     /// The person that the mail is from.
     pub author: Option<Author>,
+    /// Stops mails of this kind by one POST request (RFC 8058).
+    pub unsubscribe_url: Option<String>,
 }
 
 /// The person on whose behalf a mail is sent. The sender's address stays ours.
@@ -85,6 +87,9 @@ pub struct Content {
     /// See [`Message::author`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<Author>,
+    /// See [`Message::unsubscribe_url`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsubscribe_url: Option<String>,
 }
 
 impl fmt::Debug for Content {
@@ -206,6 +211,7 @@ values ($1, $2, $3, $4, 'mailbox')";
             text: message.text.clone(),
             idempotency_key: message.idempotency_key.clone(),
             author: message.author.clone(),
+            unsubscribe_url: message.unsubscribe_url.clone(),
         };
         let json = serde_json::to_vec(&content).unwrap_or_default();
         self.sealer.seal(&context(message.kind, &message.to), &json)
@@ -244,6 +250,7 @@ mod tests {
             text: "123456".to_owned(),
             idempotency_key: None,
             author: None,
+            unsubscribe_url: None,
         };
         let sealed = outbox.seal(&message);
         let content = outbox.open("recovery", "ada@example.org", &sealed).unwrap();

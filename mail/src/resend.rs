@@ -146,6 +146,13 @@ impl Resend {
         if let (Some(author), Some(body)) = (&content.author, body.as_object_mut()) {
             body.insert("reply_to".to_owned(), author.reply_to.clone().into());
         }
+        if let (Some(url), Some(body)) = (&content.unsubscribe_url, body.as_object_mut()) {
+            let headers = json!({
+                "List-Unsubscribe": format!("<{url}>"),
+                "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+            });
+            body.insert("headers".to_owned(), headers);
+        }
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, bearer(account)?);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -217,6 +217,16 @@ impl Smtp {
             .map_err(|error| Failure::permanent(format!("cannot build the mail: {error}")))?;
         let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
         message.headers_mut().insert_raw(HeaderValue::new(automatic, "auto-generated".to_owned()));
+        if let Some(url) = content.unsubscribe_url {
+            for (name, value) in [
+                ("List-Unsubscribe", format!("<{url}>")),
+                ("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".to_owned()),
+            ] {
+                message
+                    .headers_mut()
+                    .insert_raw(HeaderValue::new(HeaderName::new_from_ascii_str(name), value));
+            }
+        }
         for (name, value) in &self.headers {
             let value = value.replace("$messageType", kind);
             message.headers_mut().insert_raw(HeaderValue::new(name.clone(), value));

@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::STATEMENT_LIMIT;
 use crate::config::StripeConfig;
 use crate::mailer::Mailer;
+use crate::plan_mails;
 use crate::rates::Rates;
 use crate::stripe::billing::Billing;
 use crate::stripe::inbox::Inbox;
@@ -31,7 +32,7 @@ pub(crate) struct App {
     pub(crate) keys: Arc<Keys>,
     pub(crate) clock: Clock,
     pub(crate) secrets: Arc<Secrets>,
-    pub(crate) mailer: Mailer,
+    pub(crate) mailer: Arc<Mailer>,
     pub(crate) rates: Rates,
     pub(crate) confirms_without_mail: bool,
     pub(crate) is_page: IsPage,
@@ -71,6 +72,9 @@ impl App {
         former_customers::start(billing.pool.clone(), Arc::clone(&stripe), &tracker, shutdown.clone());
         let catching_up = catch_up::daily(billing.clone(), Arc::clone(&stripe));
         tracker.spawn(shutdown.clone().run_until_cancelled_owned(catching_up));
+        let name = sender_name.filter(|name| !name.is_empty()).unwrap_or_else(|| host_of(&site_url));
+        let mailer = Arc::new(Mailer { outbox, worker: mail_worker, system });
+        plan_mails::start(Arc::clone(&mailer), site_url.clone(), name.clone(), &tracker, shutdown.clone());
         let inbox = Inbox::start(billing.clone(), Arc::clone(&stripe), &tracker, shutdown);
         Self {
             sessions,
@@ -81,11 +85,11 @@ impl App {
             keys,
             clock,
             secrets,
-            mailer: Mailer { outbox, worker: mail_worker, system },
+            mailer,
             rates: Rates::default(),
             confirms_without_mail,
             is_page,
-            name: sender_name.filter(|name| !name.is_empty()).unwrap_or_else(|| host_of(&site_url)),
+            name,
             site_url,
         }
     }

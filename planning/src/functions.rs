@@ -7,6 +7,7 @@ mod checkout;
 mod invite_member;
 mod mail_settings;
 mod portal;
+mod stop_mails;
 mod stripe_webhook;
 mod subscription;
 mod template;
@@ -56,6 +57,7 @@ pub(crate) fn all(app: &Arc<App>) -> Vec<(&'static str, Handler)> {
         ("test-email", handler(app, test_email::test_email)),
         ("test-mail-key", handler(app, mail_settings::test_mail_key)),
         ("retry-mails", handler(app, mail_settings::retry_mails)),
+        ("stop-mails", stop_mails::stop_mails(app)),
     ]
 }
 

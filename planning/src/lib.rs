@@ -20,9 +20,11 @@ mod commands;
 mod config;
 mod doctor;
 mod functions;
+mod layout;
 mod mailer;
 mod metric_table;
 mod metrics;
+mod plan_mails;
 mod rates;
 mod refusal;
 mod stripe;
@@ -51,6 +53,7 @@ pub const MIGRATIONS: &[SystemMigration] = &[
         include_str!("../migrations/0005_proven_addresses.sql"),
     ),
     SystemMigration::new("planning", 1, "mail_states", include_str!("../migrations/0001_mail_states.sql")),
+    SystemMigration::new("planning", 2, "plan_mails", include_str!("../migrations/0002_plan_mails.sql")),
 ];
 
 /// The app's server half, which the gateway registers.

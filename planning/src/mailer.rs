@@ -23,8 +23,17 @@ pub(crate) const PLAN_INVITATION: &str = "plan_invitation";
 /// The kind of an administrator's test mail.
 pub(crate) const TEST: &str = "test";
 
+/// The kind of a Monday digest.
+pub(crate) const PLAN_DIGEST: &str = "plan_digest";
+/// The kind of a reminder of a due date.
+pub(crate) const PLAN_REMINDER: &str = "plan_reminder";
+/// The kind of a mail about a comment that mentions the recipient.
+pub(crate) const PLAN_MENTION: &str = "plan_mention";
+
 /// The outbox rows of these kinds.
-static TABLE: Table = table_of("state = 'queued' and kind in ('plan_invitation', 'test')");
+static TABLE: Table = table_of(
+    "state = 'queued' and kind in ('plan_invitation', 'test', 'plan_digest', 'plan_reminder', 'plan_mention')",
+);
 
 /// How long a request waits for the provider before it leaves the mail to the outbox.
 const DELIVERY_WAIT: Duration = Duration::from_secs(3);
@@ -103,9 +112,9 @@ impl Mailer {
                 outbox.enqueue_alone(&self.system, &message, deadline).await.map_err(MailError::Database)?;
             return id.map(|id| id.to_string()).ok_or(MailError::NotConfigured);
         };
-        let Message { kind, to, subject, html, text, idempotency_key, author } = message;
+        let Message { kind, to, subject, html, text, idempotency_key, author, unsubscribe_url } = message;
         let id = random::uuid().to_string();
-        let content = Content { subject, html, text, idempotency_key, author };
+        let content = Content { subject, html, text, idempotency_key, author, unsubscribe_url };
         let sent = timeout(IMMEDIATE_LIMIT, worker.handler().send_now(&id, &to, kind, content)).await;
         let sent = sent.unwrap_or_else(|_elapsed| Err(Failure::transient("no response within 10 s")));
         sent.map_err(MailError::Refused)
@@ -160,6 +169,11 @@ impl Mailer {
         Ok(self.route().await?.1.is_some())
     }
 
+    /// The outbox for mail that is sent now, as its settings are at this moment.
+    pub(crate) async fn outbox_for_now(&self) -> Result<Outbox, MailError> {
+        Ok(self.route().await?.0)
+    }
+
     /// The outbox and worker for the current destination. Without a worker, the row in the outbox is the delivered mail.
     async fn route(&self) -> Result<(Outbox, Option<&Arc<Worker<Sender>>>), MailError> {
         if let Some(worker) = &self.worker
@@ -202,5 +216,9 @@ where a.key = 'email_resend' and s.secret <> ''";
         }
         .boxed()
     });
-    ProviderMails { kinds: &[PLAN_INVITATION, TEST], table: &TABLE, find_account }
+    ProviderMails {
+        kinds: &[PLAN_INVITATION, TEST, PLAN_DIGEST, PLAN_REMINDER, PLAN_MENTION],
+        table: &TABLE,
+        find_account,
+    }
 }

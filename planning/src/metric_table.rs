@@ -21,5 +21,10 @@ pub(crate) static METRICS: &[Metric] = &[
     Metric::new("basalt_stripe_former_customers_dead_total", Counter, &[("kind", "`live` or `test`")], "customers", Happened, "Deleted users abandoned after a week of attempts: they may still be paying.", "End their subscriptions in Stripe's dashboard; the log has the customers."),
     Metric::new("basalt_stripe_former_customers_waiting", Gauge, NONE, "customers", Happened, "Deleted users who may still have a subscription.", "As for `basalt_stripe_former_customers_failed_total`."),
     Metric::new("basalt_stripe_former_customers_dead", Gauge, NONE, "customers", Happened, "Deleted users whose subscriptions could not be ended.", "As for `basalt_stripe_former_customers_dead_total`."),
+    Metric::new("basalt_plan_mails_done_total", Counter, &[("kind", "digest, reminder, mention")], "mails", Happened, "Mails about plans that were queued, or not sent because there was nothing to say any more.", ""),
+    Metric::new("basalt_plan_mails_failed_total", Counter, &[("kind", "digest, reminder, mention")], "attempts", Happened, "Failed attempts to write a mail about a plan; they are retried.", "The log has the reason; usually the database."),
+    Metric::new("basalt_plan_mails_dead_total", Counter, &[("kind", "digest, reminder, mention")], "mails", Happened, "Mails about plans abandoned after nine hours of attempts.", "As for `basalt_plan_mails_failed_total`."),
+    Metric::new("basalt_plan_mails_waiting", Gauge, NONE, "mails", Happened, "Mails about plans that are not written yet.", "Thousands for minutes: on Monday morning this is expected."),
+    Metric::new("basalt_plan_mails_dead", Gauge, NONE, "mails", Happened, "Abandoned mails about plans that are still stored.", "As for `basalt_plan_mails_failed_total`."),
     Metric::new("basalt_functions_rate_limited_total", Counter, &[("limit", "billing, invite_by_user, invite_by_user_daily, invite_by_plan, invite_by_recipient, test_email, mail_settings, webhook_secret, replay")], "requests", Happened, "Calls of built-in functions rejected with 429.", "A user retries repeatedly, or sends many invitations."),
 ];

@@ -106,3 +106,29 @@ insert into storage.objects (bucket_id, name, metadata) values
 insert into public.user_subscriptions (user_id, stripe_subscription_id, stripe_customer_id, status, state_as_of) values
   ('7e570000-0000-4000-8000-000000000006', 'sub_test_second', 'cus_test_second', 'active', now());
 update public.subscription_plans set active = true where is_free;
+
+-- A plan in the bin, with a task that a manager is responsible for.
+insert into public.plans (id, user_id, title) values
+  ('7e571000-0000-4000-8000-000000000005', '7e570000-0000-4000-8000-000000000004', 'A deleted plan');
+insert into public.plan_members (plan_id, user_id, email, role, invite_accepted, invite_token) values
+  ('7e571000-0000-4000-8000-000000000005', '7e570000-0000-4000-8000-000000000003', 'manager@test.local', 'manager', true, null),
+  ('7e571000-0000-4000-8000-000000000005', null, 'stranger@test.local', 'viewer', false, '7e573000-0000-4000-8000-000000000005');
+insert into public.priorities (id, plan_id, title) values
+  ('7e574000-0000-4000-8000-000000000005', '7e571000-0000-4000-8000-000000000005', 'A deleted priority');
+insert into public.tasks (id, priority_id, title) values
+  ('7e575000-0000-4000-8000-000000000005', '7e574000-0000-4000-8000-000000000005', 'A deleted task');
+insert into storage.objects (bucket_id, name) values ('plan_files', '7e571000-0000-4000-8000-000000000005/a_1.pdf');
+update public.plans set deleted_at = now() - interval '1 day' where id = '7e571000-0000-4000-8000-000000000005';
+
+-- Comments of the manager and of the owner, and one in the other plan. What happened is noted by triggers.
+insert into public.task_comments (id, task_id, author_id, body) values
+  ('7e57b000-0000-4000-8000-000000000001', '7e575000-0000-4000-8000-000000000001', '7e570000-0000-4000-8000-000000000003', 'The manager''s comment'),
+  ('7e57b000-0000-4000-8000-000000000002', '7e575000-0000-4000-8000-000000000001', '7e570000-0000-4000-8000-000000000004', 'The owner''s comment'),
+  ('7e57b000-0000-4000-8000-000000000003', '7e575000-0000-4000-8000-000000000002', '7e570000-0000-4000-8000-000000000006', 'Another comment');
+insert into public.plan_activity (plan_id, action, subject, title, created_at) values
+  ('7e571000-0000-4000-8000-000000000001', 'edited', 'plan', 'Long ago', now() - interval '91 days');
+
+-- What the viewer has set.
+insert into public.person_settings (user_id, time_zone) values ('7e570000-0000-4000-8000-000000000002', 'Pacific/Kiritimati');
+insert into public.plan_mail_settings (user_id, plan_id, digest) values
+  ('7e570000-0000-4000-8000-000000000002', '7e571000-0000-4000-8000-000000000001', false);

@@ -5,6 +5,7 @@ mod callers;
 mod examples;
 mod mail;
 mod payments;
+mod plan_mails;
 mod routing;
 mod secrets;
 mod stripe_stub;

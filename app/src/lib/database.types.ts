@@ -189,6 +189,68 @@ export type Database = {
           },
         ]
       }
+      person_settings: {
+        Row: {
+          time_zone: string
+          updated_at: string
+          user_id: string
+        }
+        Insert: {
+          time_zone: string
+          updated_at?: string
+          user_id?: string
+        }
+        Update: {
+          time_zone?: string
+          updated_at?: string
+          user_id?: string
+        }
+        Relationships: []
+      }
+      plan_activity: {
+        Row: {
+          action: string
+          actor_id: string | null
+          created_at: string
+          detail: string | null
+          id: number
+          plan_id: string
+          subject: string
+          subject_id: string | null
+          title: string | null
+        }
+        Insert: {
+          action: string
+          actor_id?: string | null
+          created_at?: string
+          detail?: string | null
+          id?: never
+          plan_id: string
+          subject: string
+          subject_id?: string | null
+          title?: string | null
+        }
+        Update: {
+          action?: string
+          actor_id?: string | null
+          created_at?: string
+          detail?: string | null
+          id?: never
+          plan_id?: string
+          subject?: string
+          subject_id?: string | null
+          title?: string | null
+        }
+        Relationships: [
+          {
+            foreignKeyName: "plan_activity_plan_id_fkey"
+            columns: ["plan_id"]
+            isOneToOne: false
+            referencedRelation: "plans"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
       plan_attachments: {
         Row: {
           created_at: string
@@ -217,6 +279,41 @@ export type Database = {
         Relationships: [
           {
             foreignKeyName: "plan_attachments_plan_id_fkey"
+            columns: ["plan_id"]
+            isOneToOne: false
+            referencedRelation: "plans"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
+      plan_mail_settings: {
+        Row: {
+          digest: boolean
+          mentions: boolean
+          plan_id: string
+          reminders: boolean
+          updated_at: string
+          user_id: string
+        }
+        Insert: {
+          digest?: boolean
+          mentions?: boolean
+          plan_id: string
+          reminders?: boolean
+          updated_at?: string
+          user_id?: string
+        }
+        Update: {
+          digest?: boolean
+          mentions?: boolean
+          plan_id?: string
+          reminders?: boolean
+          updated_at?: string
+          user_id?: string
+        }
+        Relationships: [
+          {
+            foreignKeyName: "plan_mail_settings_plan_id_fkey"
             columns: ["plan_id"]
             isOneToOne: false
             referencedRelation: "plans"
@@ -275,6 +372,7 @@ export type Database = {
         Row: {
           archived_at: string | null
           created_at: string
+          deleted_at: string | null
           description: string | null
           estimated_end_date: string | null
           id: string
@@ -286,6 +384,7 @@ export type Database = {
         Insert: {
           archived_at?: string | null
           created_at?: string
+          deleted_at?: string | null
           description?: string | null
           estimated_end_date?: string | null
           id?: string
@@ -297,6 +396,7 @@ export type Database = {
         Update: {
           archived_at?: string | null
           created_at?: string
+          deleted_at?: string | null
           description?: string | null
           estimated_end_date?: string | null
           id?: string
@@ -459,6 +559,54 @@ export type Database = {
         }
         Relationships: []
       }
+      task_comments: {
+        Row: {
+          author_id: string | null
+          body: string
+          created_at: string
+          id: string
+          mentions: string[]
+          plan_id: string
+          task_id: string
+          updated_at: string
+        }
+        Insert: {
+          author_id?: string | null
+          body: string
+          created_at?: string
+          id?: string
+          mentions?: string[]
+          plan_id?: string
+          task_id: string
+          updated_at?: string
+        }
+        Update: {
+          author_id?: string | null
+          body?: string
+          created_at?: string
+          id?: string
+          mentions?: string[]
+          plan_id?: string
+          task_id?: string
+          updated_at?: string
+        }
+        Relationships: [
+          {
+            foreignKeyName: "task_comments_plan_id_fkey"
+            columns: ["plan_id"]
+            isOneToOne: false
+            referencedRelation: "plans"
+            referencedColumns: ["id"]
+          },
+          {
+            foreignKeyName: "task_comments_task"
+            columns: ["task_id", "plan_id"]
+            isOneToOne: false
+            referencedRelation: "tasks"
+            referencedColumns: ["id", "plan_id"]
+          },
+        ]
+      }
       tasks: {
         Row: {
           completed_at: string | null
@@ -471,6 +619,7 @@ export type Database = {
           plan_id: string
           position: number
           priority_id: string
+          responsible_ids: string[]
           responsible_party: string[]
           title: string
           updated_at: string
@@ -486,6 +635,7 @@ export type Database = {
           plan_id?: string
           position?: number
           priority_id: string
+          responsible_ids?: string[]
           responsible_party?: string[]
           title: string
           updated_at?: string
@@ -501,6 +651,7 @@ export type Database = {
           plan_id?: string
           position?: number
           priority_id?: string
+          responsible_ids?: string[]
           responsible_party?: string[]
           title?: string
           updated_at?: string
@@ -711,7 +862,24 @@ export type Database = {
         }[]
       }
       delete_my_account: { Args: { only_check?: boolean }; Returns: undefined }
+      delete_plan_for_good: { Args: { plan: string }; Returns: string[] }
       duplicate_plan: { Args: { plan_id: string }; Returns: string }
+      get_comment_counts: {
+        Args: { plan: string }
+        Returns: {
+          comments: number
+          task_id: string
+        }[]
+      }
+      get_deleted_plans: {
+        Args: Record<PropertyKey, never>
+        Returns: {
+          deleted_at: string
+          deleted_for_good_at: string
+          id: string
+          title: string
+        }[]
+      }
       get_invitation: {
         Args: { plan: string; token: string }
         Returns: {
@@ -754,6 +922,16 @@ export type Database = {
           plan_name: string
         }[]
       }
+      get_plan_people: {
+        Args: { plan: string }
+        Returns: {
+          email: string
+          name: string
+          picture: string
+          role: string
+          user_id: string
+        }[]
+      }
       get_user_email_by_id: {
         Args: { user_id_to_search: string }
         Returns: string
@@ -792,6 +970,7 @@ export type Database = {
         }[]
       }
       is_admin: { Args: Record<PropertyKey, never>; Returns: boolean }
+      move_plan_to_bin: { Args: { plan: string }; Returns: string[] }
       move_priority: {
         Args: { before_id?: string; priority_id: string }
         Returns: {
@@ -823,6 +1002,7 @@ export type Database = {
           plan_id: string
           position: number
           priority_id: string
+          responsible_ids: string[]
           responsible_party: string[]
           title: string
           updated_at: string
@@ -839,6 +1019,7 @@ export type Database = {
         Returns: undefined
       }
       plan_exists: { Args: { plan: string }; Returns: boolean }
+      restore_plan: { Args: { plan: string }; Returns: string[] }
     }
     Enums: {
       [_ in never]: never

@@ -141,6 +141,7 @@ impl Mailer {
             text,
             idempotency_key: None,
             author: None,
+            unsubscribe_url: None,
         };
         Ok(self.outbox.enqueue(tx, &message).await?)
     }

@@ -87,6 +87,7 @@ mod tests {
                 text: "The code is 123456".to_owned(),
                 idempotency_key: None,
                 author: None,
+                unsubscribe_url: None,
             },
         }
     }

@@ -20,10 +20,11 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::caller::row;
-use super::template::{Values, one_line, render};
+use super::template::{Values, render};
 use super::{Answer, Caller, fields, is_email, ok};
 use crate::STATEMENT_LIMIT;
 use crate::app::App;
+use crate::layout::one_line;
 use crate::mailer::{Delivery, MailError, PLAN_INVITATION};
 use crate::refusal::Refusal;
 
@@ -227,6 +228,7 @@ async fn message(
         // Each attempt has a link of its own, and the provider rejects a key with another content.
         idempotency_key: Some(format!("invite/{}/{day}/{}", invitation.member_id, attempt.id)),
         author,
+        unsubscribe_url: None,
     })
 }
 

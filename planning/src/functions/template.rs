@@ -3,15 +3,14 @@
 use basalt_core::html;
 use basalt_mail::plain_text;
 
+use crate::layout::{Page, fill, one_line};
+
 const SUBJECT: &str = "You've been invited to collaborate on {{planTitle}}";
 const BODY: &str = "\
 <p>{{inviterEmail}} has invited you to work on the strategic plan <strong>{{planTitle}}</strong> as {{role}}.</p>\
 <p><a class=\"button\" href=\"{{inviteUrl}}\">Accept the invitation</a></p>";
-/// Surrounds a body that is not a whole document.
-const LAYOUT: &str = include_str!("invitation.html");
-/// Mail clients ignore style sheets more often than attributes.
-const BUTTON: &str = "<a class=\"button\" style=\"display:inline-block;padding:13px 24px;background-color:#0f5c55;\
-border-radius:8px;font-size:16px;line-height:22px;font-weight:600;color:#ffffff;text-decoration:none;\"";
+/// Follows a body that is not a whole document.
+const INVITATION: &str = include_str!("invitation.html");
 const SUBJECT_CHARS: usize = 200;
 
 /// The values for the placeholders.
@@ -64,11 +63,8 @@ fn laid_out(body: &str, subject: &str, values: &Values<'_>) -> String {
         1 => "1 day".to_owned(),
         days => format!("{days} days"),
     };
-    fill(LAYOUT, |name| {
+    let link = fill(INVITATION, |name| {
         let value = match name {
-            "content" => return Some(body.replace("<a class=\"button\"", BUTTON)),
-            "subject" => subject,
-            "appName" => values.app_name,
             "inviter" => values.inviter,
             "recipient" => values.recipient,
             "inviteUrl" => values.invite_url,
@@ -76,38 +72,20 @@ fn laid_out(body: &str, subject: &str, values: &Values<'_>) -> String {
             _ => return None,
         };
         Some(html::escape(value))
-    })
-}
-
-/// Replaces line breaks and control characters by spaces, so that a value cannot inject a header.
-pub(crate) fn one_line(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
-}
-
-/// Replaces `{{name}}` and `{name}` in one pass, so that placeholders in values are not expanded. Unknown names are kept.
-fn fill(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
-    let mut out = String::with_capacity(template.len());
-    let mut rest = template;
-    while let Some((before, after)) = rest.split_once('{') {
-        out.push_str(before);
-        let (inside, closing) = match after.strip_prefix('{') {
-            Some(inside) => (inside, "}}"),
-            None => (after, "}"),
-        };
-        let found = inside.split_once(closing).and_then(|(name, after)| Some((value(name.trim())?, after)));
-        match found {
-            Some((value, after)) => {
-                out.push_str(&value);
-                rest = after;
-            }
-            None => {
-                out.push('{');
-                rest = after;
-            }
-        }
+    });
+    let footer = format!(
+        "This mail was sent to {} because of an invitation at {}.",
+        html::escape(values.recipient),
+        html::escape(values.app_name)
+    );
+    Page {
+        subject,
+        preview: &format!("{} invites you. The invitation expires in {days}.", values.inviter),
+        app_name: values.app_name,
+        content: &format!("{body}\n{link}"),
+        footer: &footer,
     }
-    out.push_str(rest);
-    out
+    .render()
 }
 
 #[cfg(test)]

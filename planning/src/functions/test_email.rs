@@ -41,6 +41,7 @@ pub(crate) async fn test_email(app: Arc<App>, parts: Parts, body: Body) -> Answe
         text: text.to_owned(),
         idempotency_key: None,
         author: None,
+        unsubscribe_url: None,
     };
     app.audit(caller.id, "test_email", "app_settings", "email_resend").await?;
     match app.mailer.send_now(message).await {

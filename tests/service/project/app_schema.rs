@@ -101,11 +101,11 @@ async fn deleting_a_plan_cascades() {
     client.batch_execute(&format!("delete from plans where id = '{PLAN}'; reset role")).await.unwrap();
     for (table, left) in [
         ("plan_members where plan_id = '{}'", "0"),
-        ("priorities", "1"),
-        ("tasks", "1"),
+        ("priorities", "2"),
+        ("tasks", "2"),
         ("plan_attachments", "1"),
         ("organizations", "1"),
-        ("storage.objects where bucket_id <> 'public'", "4"),
+        ("storage.objects where bucket_id <> 'public'", "5"),
     ] {
         let count = format!("select count(*) from {}", table.replace("{}", PLAN));
         assert_eq!(values(&client, &count).await, [left], "{table}");
@@ -188,6 +188,7 @@ async fn replica_identities_cover_realtime_filters() {
         "priorities id,plan_id",
         "subscription_plans id",
         "subscription_prompt id",
+        "task_comments id,task_id,plan_id",
         "tasks id,priority_id,plan_id",
     ];
     assert_eq!(values(&client, identities).await, expected);

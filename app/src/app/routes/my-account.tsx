@@ -3,6 +3,7 @@ import { useNavigate } from "react-router";
 import { PageHeading } from "@/components/page-heading";
 import { AccountPage } from "@/features/auth/account/account-page";
 import { signOut } from "@/features/auth/sign-out";
+import { MailSettings } from "@/features/plan-mails/mail-settings";
 import { toast } from "@/lib/toast";
 import { useUser } from "../guards";
 
@@ -23,7 +24,7 @@ export function Component() {
   return (
     <div className="mx-auto max-w-5xl px-4 py-8 sm:px-6 sm:py-10">
       <PageHeading title="Your account" subtitle="Your profile, how you log in, and your data." />
-      <AccountPage user={user} onDeleted={() => void leave()} />
+      <AccountPage user={user} onDeleted={() => void leave()} mails={<MailSettings userId={user.id} />} />
     </div>
   );
 }

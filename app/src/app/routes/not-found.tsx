@@ -1,12 +1,24 @@
-import { Link } from "react-router";
+import { Link, useLocation } from "react-router";
 import { ColumnsChart } from "@/components/columns-chart";
+import { lazyPart } from "@/components/lazy-part";
+import { LoadingState } from "@/components/page-state";
 import { Button } from "@/components/ui/button";
 import { useDocumentTitle } from "@/hooks/use-document-title";
 
 // One column is not where it should be.
 const gap = [55, 80, 0, 65].map((percent, index) => ({ key: String(index), percent }));
 
+const StopMails = lazyPart(
+  () => import("../stop-mails").then(({ StopMails }) => StopMails),
+  <LoadingState label="Loading..." />,
+);
+
+/** The page of the links in mails is here, not in the router: that is part of every page's scripts. */
 export function Component() {
+  return useLocation().pathname === "/mails/stop" ? <StopMails /> : <NotFound />;
+}
+
+function NotFound() {
   useDocumentTitle("Page not found");
   return (
     <div className="flex min-h-[calc(100dvh-8rem)] flex-col items-center justify-center px-6 text-center">

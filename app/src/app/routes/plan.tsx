@@ -12,6 +12,7 @@ import { Card } from "@/components/ui/card";
 import { Skeleton } from "@/components/ui/skeleton";
 import { Tabs, TabsContent, TabsList, TabsTrigger } from "@/components/ui/tabs";
 import { attachmentKeys } from "@/features/attachments/queries";
+import { commentKeys } from "@/features/comments/queries";
 import { PresentPeople } from "@/features/members/present-people";
 import { usePlanRoom } from "@/features/members/room";
 import { OrganizationCard } from "@/features/organization/organization-card";
@@ -31,6 +32,7 @@ import { countDone, percentOf } from "@/lib/progress";
 import { toast } from "@/lib/toast";
 import { chartColumns } from "../chart-columns";
 import { useUser } from "../guards";
+import { PlanDiscussion } from "../plan-discussion";
 import { PlanPriorities } from "../plan-priorities";
 
 /** More tasks than this are folded away at first. */
@@ -80,6 +82,9 @@ const Team = lazyPart(() => import("@/features/members/team").then(({ Team }) =>
 const Timeline = lazyPart(() => import("@/features/tasks/timeline").then(({ Timeline }) => Timeline), waiting);
 const TaskDialog = lazyDialog(() => import("@/features/tasks/task-dialog").then(({ TaskDialog }) => TaskDialog));
 const ShowItem = lazyExtra(() => import("../show-item").then(({ ShowItem }) => ShowItem));
+const ActivityDialog = lazyDialog(() =>
+  import("@/features/activity/activity-dialog").then(({ ActivityDialog }) => ActivityDialog),
+);
 const ImportDialog = lazyDialog(() =>
   import("@/features/priorities/import-dialog").then(({ ImportDialog }) => ImportDialog),
 );
@@ -104,6 +109,7 @@ function PlanPage({ planId }: { planId: string }) {
     { table: "tasks", queryKey: taskKeys.list(planId), filter: ofPlan },
     { table: "organizations", queryKey: organizationKeys.detail(planId), filter: ofPlan },
     { table: "plan_attachments", queryKey: attachmentKeys.list(planId), filter: ofPlan },
+    { table: "task_comments", queryKey: commentKeys.ofPlan(planId), filter: ofPlan },
   ]);
   const priorities = useQuery(priorityListQuery(planId));
   const tasks = useQuery(taskListQuery(planId));
@@ -112,6 +118,7 @@ function PlanPage({ planId }: { planId: string }) {
   const [startOpen, setStartOpen] = useState<boolean | null>(null);
   if (startOpen === null && !tasks.isPending) setStartOpen((tasks.data?.length ?? 0) <= manyTasks);
   const [importing, setImporting] = useState(false);
+  const [activity, setActivity] = useState(false);
 
   const byPriority = useGroups(tasks.data ?? noTasks, (task) => task.priority_id);
   const columns = useMemo(
@@ -179,6 +186,7 @@ function PlanPage({ planId }: { planId: string }) {
                 }),
             )
           }
+          onActivity={() => setActivity(true)}
           presence={<PresentPeople planId={planId} userId={user.id} present={present} />}
         />
         <div className="mt-3 md:mt-6">
@@ -241,19 +249,21 @@ function PlanPage({ planId }: { planId: string }) {
                 />
               </section>
             ) : (
-              <PlanPriorities
-                planId={planId}
-                editable={editable}
-                withoutTasks="No tasks available"
-                startOpen={startOpen ?? true}
-                byDueDate={byDueDate}
-                actions={
-                  <Button variant="secondary" onClick={() => setImporting(true)}>
-                    <FileUpIcon aria-hidden />
-                    <span className="max-sm:sr-only">Import CSV</span>
-                  </Button>
-                }
-              />
+              <PlanDiscussion planId={planId} userId={user.id} role={role}>
+                <PlanPriorities
+                  planId={planId}
+                  editable={editable}
+                  withoutTasks="No tasks available"
+                  startOpen={startOpen ?? true}
+                  byDueDate={byDueDate}
+                  actions={
+                    <Button variant="secondary" onClick={() => setImporting(true)}>
+                      <FileUpIcon aria-hidden />
+                      <span className="max-sm:sr-only">Import CSV</span>
+                    </Button>
+                  }
+                />
+              </PlanDiscussion>
             )}
             {editable && <ImportDialog open={importing} onOpenChange={setImporting} planId={planId} />}
             {editable && opened.task && (
@@ -285,6 +295,7 @@ function PlanPage({ planId }: { planId: string }) {
             />
           </TabsContent>
         </Tabs>
+        <ActivityDialog open={activity} onOpenChange={setActivity} planId={planId} />
         <LiveNote />
       </div>
     </GoneContext>

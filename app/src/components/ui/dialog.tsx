@@ -59,6 +59,16 @@ export function Dialog({ open, onOpenChange, children }: DialogProps) {
   );
 }
 
+/** For a dialog without a `DialogForm`: something is typed in it that closing would lose. */
+export function useDialogGuard(dirty: boolean) {
+  const { setDirty } = use(GuardContext);
+  // Before the next key is heard: an Escape right after the first letter has to be asked about, too.
+  useLayoutEffect(() => {
+    setDirty(dirty);
+    return () => setDirty(false);
+  }, [setDirty, dirty]);
+}
+
 export const DialogTrigger = Primitive.Trigger;
 export const DialogClose = Primitive.Close;
 
@@ -128,13 +138,8 @@ export function DialogForm({
   cancelLabel = "Cancel",
   children,
 }: DialogFormProps) {
-  const { setDirty } = use(GuardContext);
   const gone = use(GoneContext);
-  // Before the next key is heard: an Escape right after the first letter has to be asked about, too.
-  useLayoutEffect(() => {
-    setDirty(dirty);
-    return () => setDirty(false);
-  }, [setDirty, dirty]);
+  useDialogGuard(dirty);
   return (
     <form noValidate onSubmit={onSubmit} className="flex min-h-0 grow flex-col">
       {/* No box of its own: as one, a fieldset does not let what is in it shrink and scroll. */}

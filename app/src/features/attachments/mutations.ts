@@ -1,5 +1,6 @@
 import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
+import { planLimitsKey } from "@/lib/plan-limits";
 import { deleteRow } from "@/lib/plan-rows";
 import { type Attachment, attachmentKeys, bucket } from "./queries";
 import { uploadFile } from "./upload";
@@ -16,7 +17,7 @@ export function useUploadAttachment(planId: string) {
     done: "File uploaded successfully",
     failed: "Failed to upload file",
     isQuiet: (error) => error.name === "AbortError",
-    refetches: [attachmentKeys.list(planId)],
+    refetches: [attachmentKeys.list(planId), planLimitsKey(planId)],
     change: async ({ title, file, onProgress, signal }: NewAttachment) => {
       const path = await uploadFile({ planId, file, onProgress, signal });
       const { error } = await basalt
@@ -35,7 +36,7 @@ export function useDeleteAttachment(planId: string) {
   return useChange({
     done: "File deleted successfully",
     failed: "Failed to delete file",
-    refetches: [attachmentKeys.list(planId)],
+    refetches: [attachmentKeys.list(planId), planLimitsKey(planId)],
     change: async ({ id, file_url: path }: Attachment) => {
       await deleteRow("plan_attachments", id, "file");
       const { error } = await basalt.storage.from(bucket).remove([path]);

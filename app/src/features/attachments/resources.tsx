@@ -2,12 +2,15 @@ import { useQuery } from "@tanstack/react-query";
 import { DownloadIcon, EyeIcon, FileIcon, FileTextIcon, FolderOpenIcon, ImageIcon, Trash2Icon } from "lucide-react";
 import { useState } from "react";
 import { ConfirmDialog } from "@/components/confirm-dialog";
+import { LimitNote } from "@/components/limit-note";
 import { ErrorState, PageState } from "@/components/page-state";
 import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
 import { Skeleton } from "@/components/ui/skeleton";
+import { formatBytes } from "@/lib/bytes";
 import { formatAge, formatInstant } from "@/lib/dates";
 import { messageOf } from "@/lib/errors";
+import { planLimitsQuery } from "@/lib/plan-limits";
 import { toast } from "@/lib/toast";
 import { endingOf, previewOf } from "./file-types";
 import { signedUrl, useDeleteAttachment } from "./mutations";
@@ -20,6 +23,7 @@ const icons = { image: ImageIcon, pdf: FileTextIcon };
 /** The files of a plan. */
 export function Resources({ planId, editable }: { planId: string; editable: boolean }) {
   const files = useQuery(attachmentListQuery(planId));
+  const limits = useQuery({ ...planLimitsQuery(planId), enabled: editable }).data ?? null;
   const deleteFile = useDeleteAttachment(planId);
   const [openDialog, setOpenDialog] = useState<"preview" | "delete" | null>(null);
   const [subject, setSubject] = useState<Attachment | null>(null);
@@ -36,6 +40,18 @@ export function Resources({ planId, editable }: { planId: string; editable: bool
         Resources
         {files.data && <span className="font-normal text-muted-foreground tabular-nums">({files.data.length})</span>}
       </h2>
+      {limits?.maxBytes != null && (
+        <div className="-mb-4">
+          <LimitNote
+            text={`${formatBytes(limits.bytes)} of ${formatBytes(limits.maxBytes)}`}
+            used={limits.bytes}
+            of={limits.maxBytes}
+            name={limits.name}
+            isMine={limits.isMine}
+            more="more files"
+          />
+        </div>
+      )}
       {editable && <UploadPanel planId={planId} />}
       <Card>
         {files.isPending ? (

@@ -2,6 +2,8 @@ import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
 import { codeOf } from "@/lib/errors";
 import { invokeFunction } from "@/lib/functions";
+import { peopleKey } from "@/lib/people";
+import { planLimitsKey } from "@/lib/plan-limits";
 import type { PlanRole } from "@/lib/plan-role";
 import { deleteRow, updateRow } from "@/lib/plan-rows";
 import { randomUuid } from "@/lib/random-uuid";
@@ -36,7 +38,7 @@ export function useInviteMembers(context: InviteContext) {
   const { planId } = context;
   return useChange({
     failed: "Error inviting member",
-    refetches: [memberKeys.list(planId), memberKeys.mails(planId)],
+    refetches: [memberKeys.list(planId), memberKeys.mails(planId), planLimitsKey(planId)],
     change: async ({ emails, role }: { emails: string[]; role: PlanRole }) => {
       const known: string[] = [];
       const invited: string[] = [];
@@ -84,7 +86,7 @@ async function insertInvitation(planId: string, email: string, role: PlanRole) {
 export function useMailAgain(context: InviteContext) {
   return useChange({
     failed: "The invitation could not be mailed",
-    refetches: [memberKeys.list(context.planId), memberKeys.mails(context.planId)],
+    refetches: [memberKeys.list(context.planId), memberKeys.mails(context.planId), planLimitsKey(context.planId)],
     change: async (member: Invitee) => {
       await mailInvitation(context, member);
       tellTeamChanged(context.planId);
@@ -96,7 +98,7 @@ export function useMailAgain(context: InviteContext) {
 export function useChangeRole(planId: string) {
   return useChange({
     failed: "Error updating role",
-    refetches: [memberKeys.list(planId), ["plans"]],
+    refetches: [memberKeys.list(planId), peopleKey(planId), planLimitsKey(planId), ["plans"]],
     change: async ({ id, role }: { id: string; role: PlanRole }) => {
       await updateRow("plan_members", id, { role }, "member");
       tellTeamChanged(planId);
@@ -109,7 +111,7 @@ export function useRemoveMember(planId: string) {
   return useChange({
     done: "Member removed",
     failed: "Error removing member",
-    refetches: [memberKeys.list(planId), ["plans"]],
+    refetches: [memberKeys.list(planId), peopleKey(planId), planLimitsKey(planId), ["plans"]],
     change: async (id: string) => {
       await deleteRow("plan_members", id, "member");
       tellTeamChanged(planId);

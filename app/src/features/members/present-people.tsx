@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { Avatar } from "@/components/ui/avatar";
+import { PersonFace } from "@/components/person-face";
 import { useLive } from "@/hooks/use-live";
-import { memberListQuery } from "./queries";
+import { type Person, peopleQuery } from "@/lib/people";
 
 interface PresentPeopleProps {
   planId: string;
@@ -17,12 +17,12 @@ const mostShown = 4;
 export function PresentPeople({ planId, userId, present }: PresentPeopleProps) {
   const live = useLive();
   const others = present.filter((id) => id !== userId);
-  const members = useQuery({ ...memberListQuery(planId), enabled: others.length > 0 });
-  const people = (members.data ?? []).filter(({ user_id: id }) => id !== null && others.includes(id));
+  const everyone = useQuery({ ...peopleQuery(planId), enabled: others.length > 0 });
+  const people = others.flatMap((id) => everyone.data?.get(id) ?? []).filter(({ isMember }) => isMember);
 
   // Somebody who has just joined the team: the list is older than they are.
-  const { refetch } = members;
-  const newcomer = others.find((id) => members.data && !members.data.some(({ user_id }) => user_id === id));
+  const { refetch } = everyone;
+  const newcomer = others.find((id) => everyone.data && !everyone.data.has(id));
   useEffect(() => {
     if (newcomer) void refetch();
   }, [newcomer, refetch]);
@@ -32,23 +32,25 @@ export function PresentPeople({ planId, userId, present }: PresentPeopleProps) {
   const rest = people.slice(shown.length);
   return (
     <ul aria-label="Here now" className="flex shrink-0 -space-x-1.5">
-      {shown.map(({ id, email }) => (
-        <li key={id} title={`${email ?? "A member"} is here`} className="relative">
-          <Avatar initial={(email ?? "?").charAt(0).toUpperCase()} className="size-7 text-xs ring-2 ring-background" />
-          <span className="sr-only">{email ?? "A member without an address"}</span>
+      {shown.map((person) => (
+        <li key={person.id} title={`${person.name} is here`} className="relative">
+          <PersonFace person={person} className="size-7 text-xs ring-2 ring-background" />
+          <span className="sr-only">{inWords(person)}</span>
         </li>
       ))}
       {rest.length > 0 && (
-        <li title={rest.map(({ email }) => email ?? "A member").join(", ")} className="relative">
+        <li title={rest.map(({ name }) => name).join(", ")} className="relative">
           <span
             aria-hidden
             className="grid size-7 place-items-center rounded-full bg-muted font-semibold text-muted-foreground text-xs ring-2 ring-background"
           >
             +{rest.length}
           </span>
-          <span className="sr-only">{rest.map(({ email }) => email ?? "a member without an address").join(", ")}</span>
+          <span className="sr-only">{rest.map(inWords).join("; ")}</span>
         </li>
       )}
     </ul>
   );
 }
+
+const inWords = ({ name, email }: Person) => (email ? `${name}, ${email}` : name);

@@ -4,6 +4,7 @@ import { useEffect, useState } from "react";
 import { invalidations, usePollUnlessLive, type WatchedTable } from "@/hooks/use-table-invalidation";
 import { basalt } from "@/lib/basalt";
 import { bindTable, stayJoined } from "@/lib/live";
+import { peopleKey } from "@/lib/people";
 import { memberKeys } from "./queries";
 
 // Of members, only ids and roles are published, so that an invitation's token never travels: whoever changes the team says so here.
@@ -34,6 +35,7 @@ export function usePlanRoom(planId: string, userId: string, isMember: boolean, t
     const lookAnew = () => {
       pending = undefined;
       void queryClient.invalidateQueries({ queryKey: memberKeys.list(planId) });
+      void queryClient.invalidateQueries({ queryKey: peopleKey(planId) });
       // The person's own role, and whether they may still see the plan.
       void queryClient.invalidateQueries({ queryKey: ["plans"] });
     };

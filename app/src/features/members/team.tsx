@@ -2,7 +2,9 @@ import { useQuery } from "@tanstack/react-query";
 import { CheckIcon, LinkIcon, MailIcon, Trash2Icon, UserPlusIcon, UsersIcon } from "lucide-react";
 import { useState } from "react";
 import { ConfirmDialog } from "@/components/confirm-dialog";
+import { LimitNote } from "@/components/limit-note";
 import { ErrorState, PageState } from "@/components/page-state";
+import { PersonFace } from "@/components/person-face";
 import { SubmitButton } from "@/components/submit-button";
 import { Badge } from "@/components/ui/badge";
 import { Button } from "@/components/ui/button";
@@ -18,6 +20,8 @@ import {
 } from "@/components/ui/dropdown-menu";
 import { Skeleton } from "@/components/ui/skeleton";
 import { messageOf } from "@/lib/errors";
+import { peopleQuery } from "@/lib/people";
+import { planLimitsQuery } from "@/lib/plan-limits";
 import { canEdit, type PlanRole, planRoles } from "@/lib/plan-role";
 import { toast } from "@/lib/toast";
 import { inviteUrl, isExpired } from "./invitation";
@@ -39,6 +43,8 @@ const lastOwner = "Cannot remove the last owner of the plan. Assign another owne
 /** Who works on the plan, and as what. */
 export function Team({ plan, user, role, onLeft }: TeamProps) {
   const members = useQuery(memberListQuery(plan.id));
+  const people = useQuery(peopleQuery(plan.id));
+  const limits = useQuery({ ...planLimitsQuery(plan.id), enabled: canEdit(role) }).data ?? null;
   const mails = useQuery({ ...invitationMailQuery(plan.id), enabled: canEdit(role) });
   const mailAgain = useMailAgain({ planId: plan.id, planTitle: plan.title, inviterEmail: user.email ?? "" });
   const { mutate: changeRole } = useChangeRole(plan.id);
@@ -62,13 +68,23 @@ export function Team({ plan, user, role, onLeft }: TeamProps) {
       key: "email",
       header: "Email",
       isRowHeader: true,
-      cell: (member) => (
-        <span className="flex flex-wrap items-center gap-x-2 gap-y-1">
-          {member.email ?? "No address"}
-          {isMe(member) && <span className="font-normal text-muted-foreground">(you)</span>}
-          {!member.invite_accepted && <Badge tone="warning">Pending</Badge>}
-        </span>
-      ),
+      cell: (member) => {
+        const person = member.user_id ? people.data?.get(member.user_id) : undefined;
+        const address = member.email ?? "No address";
+        return (
+          <span className="flex min-w-0 items-center gap-3">
+            <PersonFace person={person ?? { name: address, picture: undefined }} />
+            <span className="grid min-w-0">
+              <span className="flex flex-wrap items-center gap-x-2 gap-y-1">
+                {person?.name ?? address}
+                {isMe(member) && <span className="font-normal text-muted-foreground">(you)</span>}
+                {!member.invite_accepted && <Badge tone="warning">Pending</Badge>}
+              </span>
+              {person && <span className="font-normal text-muted-foreground text-xs">{address}</span>}
+            </span>
+          </span>
+        );
+      },
     },
     { key: "role", header: "Role", className: "md:w-40", cell: (member) => roleRights[member.role].name },
     {
@@ -151,6 +167,16 @@ export function Team({ plan, user, role, onLeft }: TeamProps) {
         </h2>
         {members.data && members.data.length > 0 && inviteButton}
       </div>
+      {limits?.maxMembers != null && (
+        <LimitNote
+          text={`${limits.members} of ${limits.maxMembers === 1 ? "1 person" : `${limits.maxMembers} people`}`}
+          used={limits.members}
+          of={limits.maxMembers}
+          name={limits.name}
+          isMine={limits.isMine}
+          more="more people"
+        />
+      )}
       <Card>
         {members.isPending ? (
           <div role="status" className="grid gap-4 p-4">

@@ -9,6 +9,7 @@ import type { Plan } from "./queries";
 const plan: Plan = {
   id: "5eed1000-0000-4000-8000-000000000001",
   user_id: null,
+  deleted_at: null,
   title: "Warm meals",
   description: null,
   start_date: null,

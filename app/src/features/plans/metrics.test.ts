@@ -8,6 +8,7 @@ const task = (id: string, change: object = {}) => ({
   is_completed: false,
   completed_at: null,
   due_date: null,
+  responsible_ids: [],
   ...change,
 });
 
@@ -37,11 +38,11 @@ test("summary counts overdue, upcoming and done by week", () => {
     task("late", { due_date: "2027-03-09" }),
     task("today", { due_date: "2027-03-10" }),
     task("next week", { due_date: "2027-03-17" }),
-    task("later", { due_date: "2027-03-18" }),
+    task("later", { due_date: "2027-03-18", responsible_ids: ["me", "you"] }),
     task("late, but done", { due_date: "2027-03-01", is_completed: true, completed_at: "2027-03-09T08:00:00Z" }),
-    task("long done", { is_completed: true, completed_at: "2026-01-01T00:00:00Z" }),
+    task("long done", { is_completed: true, responsible_ids: ["me"], completed_at: "2026-01-01T00:00:00Z" }),
   ];
-  const summary = summarise(tasks, "2027-03-10", now);
-  expect(summary).toMatchObject({ overdue: 1, dueThisWeek: 2, done: { completed: 2, total: 6 } });
+  const summary = summarise(tasks, "me", "2027-03-10", now);
+  expect(summary).toMatchObject({ overdue: 1, dueThisWeek: 2, mine: 1, done: { completed: 2, total: 6 } });
   expect(summary.weeks).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
 });

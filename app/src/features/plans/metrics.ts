@@ -3,7 +3,10 @@ import { basalt, type Row } from "@/lib/basalt";
 import { countDone, type Done, percentOf } from "@/lib/progress";
 import { countOf, fetchAllRows } from "@/lib/rows";
 
-type CountedTask = Pick<Row<"tasks">, "id" | "plan_id" | "priority_id" | "is_completed" | "completed_at" | "due_date">;
+type CountedTask = Pick<
+  Row<"tasks">,
+  "id" | "plan_id" | "priority_id" | "is_completed" | "completed_at" | "due_date" | "responsible_ids"
+>;
 
 // Of all plans at once: three small lists instead of three requests for each card. Their keys begin as those of the
 // lists they count, so whatever changes a list refreshes its counts.
@@ -15,7 +18,7 @@ export const taskCountsQuery = () =>
       fetchAllRows<CountedTask>((from, to) =>
         basalt
           .from("tasks")
-          .select("id, plan_id, priority_id, is_completed, completed_at, due_date", countOf(from))
+          .select("id, plan_id, priority_id, is_completed, completed_at, due_date, responsible_ids", countOf(from))
           .order("id")
           .range(from, to)
           .abortSignal(signal)
@@ -91,6 +94,8 @@ export interface Summary {
   done: Done;
   overdue: number;
   dueThisWeek: number;
+  /** Open tasks that the person is responsible for. */
+  mine: number;
   /** Tasks completed in each of the last twelve weeks, the present one last. */
   weeks: number[];
 }
@@ -98,7 +103,7 @@ export interface Summary {
 const dayMs = 24 * 60 * 60 * 1000;
 
 /** How all plans are going. `today` and due dates are days of the wall calendar, `YYYY-MM-DD`. */
-export function summarise(tasks: CountedTask[], today: string, now: number): Summary {
+export function summarise(tasks: CountedTask[], userId: string, today: string, now: number): Summary {
   const inAWeek = new Date(Date.parse(`${today}T00:00:00Z`) + 7 * dayMs).toISOString().slice(0, 10);
   const open = tasks.filter((task) => !task.is_completed && task.due_date !== null);
   const weeks = Array.from({ length: 12 }, () => 0);
@@ -111,6 +116,7 @@ export function summarise(tasks: CountedTask[], today: string, now: number): Sum
     done: countDone(tasks),
     overdue: open.filter(({ due_date }) => (due_date ?? "") < today).length,
     dueThisWeek: open.filter(({ due_date }) => (due_date ?? "") >= today && (due_date ?? "") <= inAWeek).length,
+    mine: tasks.filter(({ is_completed, responsible_ids }) => !is_completed && responsible_ids.includes(userId)).length,
     weeks,
   };
 }

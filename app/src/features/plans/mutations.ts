@@ -1,7 +1,8 @@
 import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
 import { messageOf } from "@/lib/errors";
-import { deleteRow, updateRow, updateSeen } from "@/lib/plan-rows";
+import { updateRow, updateSeen } from "@/lib/plan-rows";
+import { requireRow } from "@/lib/stale-row";
 import { toast } from "@/lib/toast";
 import { type Plan, planKeys } from "./queries";
 import type { PlanValues } from "./schema";
@@ -79,11 +80,43 @@ export function useDuplicatePlan() {
   });
 }
 
+/** Moves a plan to the bin, from where it can be restored for 30 days. */
 export function useDeletePlan() {
+  const restore = useRestorePlan();
   return useChange({
-    done: "Plan deleted",
     failed: "Error deleting plan",
     refetches: [planKeys.all],
-    change: (id: string) => deleteRow("plans", id, "plan"),
+    change: async (id: string) => {
+      const { data } = await basalt.rpc("move_plan_to_bin", { plan: id }).throwOnError();
+      requireRow(data[0] ?? null, "This plan no longer exists, or you may not delete it.");
+      toast.success("Plan deleted", {
+        description: "You can restore it for 30 days.",
+        action: { label: "Undo", onClick: () => restore.mutate(id) },
+      });
+    },
+  });
+}
+
+export function useRestorePlan() {
+  return useChange({
+    done: "Plan restored",
+    failed: "Error restoring plan",
+    refetches: [planKeys.all],
+    change: async (id: string) => {
+      const { data } = await basalt.rpc("restore_plan", { plan: id }).throwOnError();
+      requireRow(data[0] ?? null, "This plan is no longer in the bin.");
+    },
+  });
+}
+
+export function useDeletePlanForGood() {
+  return useChange({
+    done: "Plan deleted for good",
+    failed: "Error deleting plan",
+    refetches: [planKeys.all],
+    change: async (id: string) => {
+      const { data } = await basalt.rpc("delete_plan_for_good", { plan: id }).throwOnError();
+      requireRow(data[0] ?? null, "This plan is no longer in the bin.");
+    },
   });
 }

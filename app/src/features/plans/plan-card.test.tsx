@@ -7,6 +7,7 @@ import type { Plan, PlanRole } from "./queries";
 const plan: Plan = {
   id: "8f1f2a52-54a8-4a0f-8b9d-3f1f5ad1cf0e",
   user_id: null,
+  deleted_at: null,
   title: "Outreach",
   description: "<p>Meals</p>",
   start_date: null,

@@ -1,4 +1,12 @@
-import { ArrowLeftIcon, CalendarDaysIcon, DownloadIcon, PencilIcon, PrinterIcon, Trash2Icon } from "lucide-react";
+import {
+  ArrowLeftIcon,
+  CalendarDaysIcon,
+  DownloadIcon,
+  HistoryIcon,
+  PencilIcon,
+  PrinterIcon,
+  Trash2Icon,
+} from "lucide-react";
 import { type ReactNode, type Ref, useState } from "react";
 import { Link, useNavigate } from "react-router";
 import { ColumnsChart } from "@/components/columns-chart";
@@ -36,12 +44,13 @@ interface PlanHeaderProps {
   /** How far each priority is, the oldest first; null while that is being loaded. */
   priorities: { key: string; title: string; percent: number }[] | null;
   onExport: () => void;
+  onActivity: () => void;
   /** Who is here. */
   presence?: ReactNode;
   ref?: Ref<HTMLElement>;
 }
 
-export function PlanHeader({ plan, role, done, priorities, onExport, presence, ref }: PlanHeaderProps) {
+export function PlanHeader({ plan, role, done, priorities, onExport, onActivity, presence, ref }: PlanHeaderProps) {
   useDocumentTitle(plan.title);
   const navigate = useNavigate();
   const deletePlan = useDeletePlan();
@@ -108,6 +117,10 @@ export function PlanHeader({ plan, role, done, priorities, onExport, presence, r
                 <DropdownMenuItem onSelect={onExport}>
                   <DownloadIcon aria-hidden />
                   Export to CSV
+                </DropdownMenuItem>
+                <DropdownMenuItem onSelect={onActivity}>
+                  <HistoryIcon aria-hidden />
+                  Activity
                 </DropdownMenuItem>
                 {role === "owner" && (
                   <>
@@ -191,7 +204,7 @@ export function PlanHeader({ plan, role, done, priorities, onExport, presence, r
         open={openDialog === "delete"}
         onOpenChange={closeUnless}
         title="Delete Plan"
-        description={`Are you sure you want to delete “${plan.title}”? All its priorities and tasks will also be deleted. This action cannot be undone.`}
+        description={`Are you sure you want to delete “${plan.title}”? All its priorities and tasks will also be deleted. You can restore it for 30 days.`}
         confirmLabel="Delete Plan"
         busyLabel="Deleting..."
         onConfirm={() => deletePlan.mutateAsync(plan.id).then(() => void navigate("/dashboard", { replace: true }))}

@@ -25,6 +25,7 @@ import { type Plan, type PlanRole, planKeys, planLimitQuery, planListQuery, plan
 const dialogs = () => import("./plan-dialog");
 const PlanFinder = lazyExtra(() => import("./plan-finder").then(({ PlanFinder }) => PlanFinder));
 const CreatePlanDialog = lazyDialog(() => dialogs().then(({ CreatePlanDialog }) => CreatePlanDialog));
+const DeletedPlans = lazyExtra(() => import("./deleted-plans").then(({ DeletedPlans }) => DeletedPlans));
 const EditPlanDialog = lazyDialog(() => dialogs().then(({ EditPlanDialog }) => EditPlanDialog));
 
 interface PlanListProps {
@@ -73,8 +74,8 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
     if (!tasks.data) return null;
     const archived = new Set((plans.data ?? []).filter((plan) => plan.archived_at).map(({ id }) => id));
     const current = tasks.data.filter(({ plan_id }) => !archived.has(plan_id));
-    return summarise(current, today(), Date.now());
-  }, [tasks.data, plans.data]);
+    return summarise(current, userId, today(), Date.now());
+  }, [tasks.data, plans.data, userId]);
 
   useEffect(() => {
     if (createdId && openDialog === null) void navigate(`/plan/${createdId}`);
@@ -159,7 +160,7 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
         <>
           {/* Its place is held while it is on its way, and given up where there is nothing to sum up. */}
           {tasks.isPending ? (
-            <Skeleton className="mb-6 h-[5.75rem] rounded-xl max-lg:h-[11.5rem]" />
+            <Skeleton className="mb-6 h-[5.75rem] rounded-xl max-sm:h-[17.25rem] sm:max-lg:h-[11.5rem]" />
           ) : (
             summary && summary.done.total > 0 && <PlanSummary summary={summary} />
           )}
@@ -195,6 +196,7 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
         </>
       )}
 
+      {plans.data && <DeletedPlans />}
       <CreatePlanDialog
         open={openDialog === "create"}
         onOpenChange={closeUnless}
@@ -209,7 +211,7 @@ export function PlanList({ userId, renderPriorities }: PlanListProps) {
           open={openDialog === "delete"}
           onOpenChange={closeUnless}
           title="Delete Plan"
-          description={`Are you sure you want to delete “${subject.title}”? All its priorities and tasks will also be deleted. This action cannot be undone.`}
+          description={`Are you sure you want to delete “${subject.title}”? All its priorities and tasks will also be deleted. You can restore it for 30 days.`}
           confirmLabel="Delete Plan"
           busyLabel="Deleting..."
           onConfirm={() => deletePlan.mutateAsync(subject.id)}

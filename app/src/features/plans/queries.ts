@@ -111,3 +111,14 @@ export const planLimitQuery = () =>
     },
     retry: 1,
   });
+
+/** The person's own plans in the bin, the newest first. */
+export const deletedPlansQuery = () =>
+  queryOptions({
+    queryKey: [...planKeys.all, "deleted"] as const,
+    queryFn: async ({ signal }) => {
+      const { data } = await basalt.rpc("get_deleted_plans").abortSignal(signal).throwOnError();
+      return data;
+    },
+    retry: 1,
+  });

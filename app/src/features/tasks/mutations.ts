@@ -2,20 +2,23 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
 import { messageOf } from "@/lib/errors";
+import type { Person } from "@/lib/people";
 import { deleteRow, updateRow, updateSeen } from "@/lib/plan-rows";
 import { toast } from "@/lib/toast";
-import { toNames } from "./names";
+import { membersAmong, toNames } from "./names";
 import { type Task, taskKeys } from "./queries";
 import type { TaskValues } from "./schema";
 
 /** What the form's values are in the database. */
-function toColumns({ title, description, measure, dueDate, responsible }: TaskValues) {
+function toColumns({ title, description, measure, dueDate, responsible }: TaskValues, members: Person[]) {
+  const names = toNames(responsible);
   return {
     title: title.trim(),
     description: description || null,
     measure_success: measure.trim() || null,
     due_date: dueDate || null,
-    responsible_party: toNames(responsible),
+    responsible_party: names,
+    responsible_ids: membersAmong(names, members),
   };
 }
 
@@ -35,10 +38,10 @@ export function useCreateTask(planId: string) {
     done: "Task created",
     failed: "Error creating task",
     refetches: [taskKeys.list(planId), taskKeys.counts()],
-    change: async ({ priorityId, values }: { priorityId: string; values: TaskValues }) => {
+    change: async ({ priorityId, values, members }: { priorityId: string; values: TaskValues; members?: Person[] }) => {
       await basalt
         .from("tasks")
-        .insert({ ...toColumns(values), priority_id: priorityId, is_completed: false })
+        .insert({ ...toColumns(values, members ?? []), priority_id: priorityId, is_completed: false })
         .throwOnError();
       return true;
     },
@@ -63,8 +66,21 @@ export function useUpdateTask(planId: string) {
   return useChange({
     failed: "Error updating task",
     refetches: [taskKeys.list(planId), taskKeys.counts()],
-    change: async ({ base, values }: { base: Pick<Task, "id" | "updated_at">; values: TaskValues }) => {
-      const saved = await updateSeen("tasks", { id: base.id, updated_at: base.updated_at }, toColumns(values), "task");
+    change: async ({
+      base,
+      values,
+      members,
+    }: {
+      base: Pick<Task, "id" | "updated_at">;
+      values: TaskValues;
+      members: Person[];
+    }) => {
+      const saved = await updateSeen(
+        "tasks",
+        { id: base.id, updated_at: base.updated_at },
+        toColumns(values, members),
+        "task",
+      );
       if (saved) toast.success("Task updated");
       return saved;
     },

@@ -1,4 +1,7 @@
 import { zodResolver } from "@hookform/resolvers/zod";
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { useController } from "react-hook-form";
 import { ConflictNote } from "@/components/conflict-note";
 import { FormField } from "@/components/form-field";
 import { RichText } from "@/components/rich-text";
@@ -7,9 +10,11 @@ import { Dialog, DialogContent, DialogForm } from "@/components/ui/dialog";
 import { DateInput, Input, Textarea } from "@/components/ui/input";
 import { useRowForm } from "@/hooks/use-row-form";
 import { formatDay } from "@/lib/dates";
+import { peopleQuery } from "@/lib/people";
 import { titleLimit } from "@/lib/titles";
 import { taskLimits } from "./limits";
 import { useCreateTask, useUpdateTask } from "./mutations";
+import { NamesInput } from "./names-input";
 import type { Task } from "./queries";
 import { type TaskValues, taskSchema } from "./schema";
 
@@ -40,19 +45,22 @@ type TaskFormProps = Pick<TaskDialogProps, "planId" | "priority" | "task"> & { o
 function TaskForm({ planId, priority, task, onSaved }: TaskFormProps) {
   const create = useCreateTask(planId);
   const update = useUpdateTask(planId);
+  const { data: people } = useQuery(peopleQuery(planId));
+  const members = useMemo(() => [...(people?.values() ?? [])].filter(({ isMember }) => isMember), [people]);
   const { control, formState, register, watch, formProps, conflict } = useRowForm({
     row: task,
     inputOf: valuesOf,
     resolver: zodResolver(taskSchema),
     save: async ({ base, values }: { base: Task | null; values: TaskValues }) => {
       const saved = base
-        ? await update.mutateAsync({ base, values })
-        : await create.mutateAsync({ priorityId: priority.id, values });
+        ? await update.mutateAsync({ base, values, members })
+        : await create.mutateAsync({ priorityId: priority.id, values, members });
       if (saved) onSaved();
       return saved;
     },
   });
   const { errors, isSubmitting } = formState;
+  const responsible = useController({ control, name: "responsible" });
 
   return (
     <DialogForm
@@ -88,7 +96,7 @@ function TaskForm({ planId, priority, task, onSaved }: TaskFormProps) {
           <DateInput {...register("dueDate")} />
         </FormField>
         <FormField label="Responsible Party" hint="Names, separated by commas" error={errors.responsible?.message}>
-          <Input autoComplete="off" placeholder="Maya Fischer, Tom Okafor" {...register("responsible")} />
+          <NamesInput people={members} placeholder="Maya Fischer, Tom Okafor" {...responsible.field} />
         </FormField>
       </div>
     </DialogForm>

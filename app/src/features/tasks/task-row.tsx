@@ -1,5 +1,6 @@
 import { CalendarDaysIcon, PencilIcon, Trash2Icon, TriangleAlertIcon, UsersIcon } from "lucide-react";
 import { type KeyboardEvent, type MouseEvent, memo, useId, useState } from "react";
+import { CommentsButton } from "@/components/comments-button";
 import { DragHandle } from "@/components/drag-handle";
 import { InlineEdit } from "@/components/inline-edit";
 import { MoveItems, type Step } from "@/components/move-items";
@@ -109,6 +110,7 @@ export const TaskRow = memo(function TaskRow({ task, first, last, actions }: Tas
           />
         )}
         <TaskFacts task={task} save={actions?.saveFact} />
+        <CommentsButton task={task} />
       </td>
       <td className="w-12 py-0.5 pe-2 align-top print:hidden">
         {actions && (

@@ -1,5 +1,6 @@
 import type { User } from "@supabase/supabase-js";
 import { useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
 import { providersQuery } from "../settings";
 import { Connections } from "./connections";
 import { DeleteAccount, MyData } from "./data-section";
@@ -13,9 +14,11 @@ import { TwoFactor } from "./two-factor";
 interface AccountPageProps {
   user: User;
   onDeleted: () => void;
+  /** Which mails the person gets. */
+  mails: ReactNode;
 }
 
-export function AccountPage({ user, onDeleted }: AccountPageProps) {
+export function AccountPage({ user, onDeleted, mails }: AccountPageProps) {
   const { data: offered = [] } = useQuery(providersQuery());
   const hasOthers = user.identities?.some(({ provider }) => provider !== "email") ?? false;
   return (
@@ -46,6 +49,14 @@ export function AccountPage({ user, onDeleted }: AccountPageProps) {
       >
         <Sessions />
       </Section>
+      <div id="mails" className="scroll-mt-20">
+        <Section
+          title="Mails about plans"
+          description="A digest on Mondays, a reminder three days before a task is due, and a mail when someone mentions you."
+        >
+          {mails}
+        </Section>
+      </div>
       <Section
         title="Your data"
         description="Your account, and the plans you can see, with priorities, tasks, team and files."
