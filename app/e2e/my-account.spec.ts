@@ -80,8 +80,14 @@ test("name, organization and picture are saved and shown", async ({ person, sign
   await expect(picture).toBeHidden();
 });
 
-test("second factor is set up, asked for, and enforced by policies", async ({ page, person, signedIn }) => {
+test("second factor is set up, required at log-in, and enforced by policies", async ({
+  page,
+  person,
+  signedIn,
+  browser,
+}) => {
   test.slow();
+  const lost = await (await browser.newContext()).newPage();
   const maria = await person();
   await makePlan(maria, "Guarded plan");
   const first = await signedIn(maria);
@@ -99,7 +105,7 @@ test("second factor is set up, asked for, and enforced by policies", async ({ pa
   await dialog.getByLabel("Code", { exact: true }).fill(totp(secret));
   await dialog.getByRole("button", { name: "Verify" }).click();
   await expectToast(first, "Authenticator app added");
-  await expect(first.getByText("Logging in needs your password and a code.")).toBeVisible();
+  await expect(first.getByText("Logging in takes your password and a code.")).toBeVisible();
 
   // The password alone: the app asks for the code, and the API returns nothing.
   await logIn(page, maria);
@@ -121,11 +127,33 @@ test("second factor is set up, asked for, and enforced by policies", async ({ pa
   await expect(page).toHaveURL("/dashboard");
   await expect(page.getByRole("link", { name: "Guarded plan", exact: true })).toBeVisible();
 
-  // Removed, it is asked for no longer.
+  // A recovery code replaces the app once.
+  await open(page);
+  await page.getByRole("button", { name: "Create recovery codes" }).click();
+  const codesDialog = page.getByRole("dialog");
+  await expect(codesDialog.getByRole("listitem")).toHaveCount(10);
+  const recoveryCode = (await codesDialog.getByRole("listitem").first().textContent()) ?? "";
+  await examine(page, "recovery codes");
+  await codesDialog.getByRole("button", { name: "I have saved my codes" }).click();
+  await expect(page.getByText("10 of 10 codes are unused.")).toBeVisible();
+  await logIn(lost, maria);
+  await lost.getByRole("button", { name: "Use a recovery code" }).click();
+  await lost.getByRole("textbox", { name: "Recovery code" }).fill("0000-0000-0000-0000");
+  await lost.getByRole("button", { name: "Continue" }).click();
+  await expect(lost.getByRole("alert")).toHaveText(/wrong or was used before/);
+  await examine(lost, "recovery code");
+  await lost.getByRole("textbox", { name: "Recovery code" }).fill(recoveryCode.toUpperCase());
+  await lost.getByRole("button", { name: "Continue" }).click();
+  await expect(lost).toHaveURL("/dashboard");
+  await expect(lost.getByRole("link", { name: "Guarded plan", exact: true })).toBeVisible();
+  await open(page);
+  await expect(page.getByText("9 of 10 codes are unused.")).toBeVisible();
+
+  // After its removal the password is enough again.
   await open(page);
   await page.getByRole("button", { name: "Remove Authenticator app" }).click();
   await page.getByRole("alertdialog").getByRole("button", { name: "Remove" }).click();
-  await expect(page.getByText("Logging in needs your password alone.")).toBeVisible();
+  await expect(page.getByText("Logging in takes only your password.")).toBeVisible();
   await page.reload();
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Your account");
 });

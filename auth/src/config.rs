@@ -158,6 +158,12 @@ settings! {
         mfa_phone_template: String = Is("Your code is {{ .Code }}");
         /// Minimum time between two messages for a second factor; 0 for none.
         mfa_phone_max_frequency: u64 as Seconds = Is("60");
+        /// Users may create recovery codes, each of which replaces a second factor once.
+        mfa_recovery_codes_enroll_enabled: bool = Is("true");
+        /// Recovery codes are accepted.
+        mfa_recovery_codes_verify_enabled: bool = Is("true");
+        /// A challenge of a second factor can only be answered from the address that requested it. Phones change their address when they change networks.
+        mfa_challenge_same_address: bool = Is("false");
         /// Second factors a user may have, including unfinished enrolments.
         mfa_max_enrolled_factors: usize as Whole<1, 100> = Is("10");
         /// Verified second factors a user may have.
@@ -179,7 +185,7 @@ settings! {
         /// WebAuthn authenticators are accepted as second factors.
         mfa_web_authn_verify_enabled: bool = Is("false");
         /// The domain that passkeys and WebAuthn factors belong to. Changing it makes all of them unusable.
-        webauthn_rp_id: Option<String> as Option<String> = By("the host of `auth.site_url`");
+        webauthn_rp_id: Option<String> as Option<String> = By("the host of `auth.site_url`; `localhost` for a loopback address");
         /// The name that authenticators show.
         webauthn_rp_display_name: Option<String> as Option<String> = By("`auth.webauthn_rp_id`");
         /// Origins of the pages that may use passkeys and WebAuthn factors, such as `https://app.example.org`. On localhost, the port does not matter.

@@ -325,6 +325,21 @@ pub enum AuthError {
     /// The code is wrong, or was used before.
     #[error("Invalid TOTP code entered")]
     WrongTotpCode,
+    /// The recovery code is wrong, or was used before.
+    #[error("Invalid recovery code entered")]
+    WrongRecoveryCode,
+    /// Too many wrong recovery codes.
+    #[error("Too many failed recovery code attempts, try again later")]
+    RecoveryCodesLocked {
+        /// Time until the next attempt is accepted.
+        retry_after: Duration,
+    },
+    /// Recovery codes cannot be the only factor.
+    #[error("Recovery codes require another verified factor")]
+    RecoveryCodesAlone,
+    /// The user has recovery codes already.
+    #[error("Recovery codes already exist, regenerate them to replace the existing codes")]
+    RecoveryCodesExist,
     /// Removing a verified factor requires an aal2 session.
     #[error("AAL2 required to unenroll verified factor")]
     FactorNeedsAal2,
@@ -407,7 +422,7 @@ pub enum AuthError {
     /// The challenge was not answered in time.
     #[error("WebAuthn challenge has expired")]
     WebAuthnChallengeExpired,
-    /// There is no such passkey.
+    /// The user has no passkey with this id.
     #[error("WebAuthn credential not found")]
     WebAuthnCredentialNotFound,
     /// The credential is registered already.
@@ -417,7 +432,7 @@ pub enum AuthError {
     #[error("Maximum number of passkeys reached, delete one to continue")]
     TooManyPasskeys,
     // Custom providers.
-    /// There is no such custom provider.
+    /// No custom provider has this identifier.
     #[error("Custom OAuth provider not found")]
     CustomProviderNotFound,
     /// Another custom provider has the identifier.
@@ -435,10 +450,10 @@ pub enum AuthError {
         /// What is wrong.
         description: Cow<'static, str>,
     },
-    /// There is no such client.
+    /// No client has this id.
     #[error("OAuth client not found")]
     OAuthClientNotFound,
-    /// There is no such request, it has expired, or it belongs to another user.
+    /// No pending request has this id: it has expired, or belongs to another user.
     #[error("OAuth authorization not found")]
     OAuthAuthorizationNotFound,
     /// The user has decided about the request before.

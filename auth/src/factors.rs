@@ -1,7 +1,10 @@
 //! Second factors: `auth.mfa_factors`, `auth.mfa_challenges` and the accepted TOTP steps (auth.md §3.15). [`mod@totp`] computes
-//! codes. Callers lock the user first, so that factors of a user change one at a time.
+//! codes, [`mod@recovery_codes`] stores recovery codes. Callers lock the user first, so that factors of a user change one at a time.
 
+pub(crate) mod recovery_codes;
 pub(crate) mod totp;
+
+use std::net::IpAddr;
 
 use basalt_core::random;
 use basalt_pg::pool::Tx;
@@ -180,7 +183,7 @@ pub(crate) struct Challenge {
     pub(crate) expires_at: Timestamp,
 }
 
-/// Creates a challenge, which only a client at the same address can answer.
+/// Creates a challenge.
 pub(crate) async fn challenge(
     tx: &Tx,
     client: &Client,
@@ -201,23 +204,25 @@ select $1, challenged.id, $4, $3::text::inet from challenged";
     Ok(Challenge { id, expires_at: now.checked_add(CHALLENGE_LIFE).unwrap_or(now) })
 }
 
-/// Checks that a challenge of the factor is pending for this client.
+/// Checks that a challenge of the factor is pending. `address` is that of the client, if only the address that requested the
+/// challenge may answer it.
 ///
 /// # Errors
 /// It does not exist, was answered, was created from another address, or has expired.
 pub(crate) async fn check_challenge(
     tx: &Tx,
-    client: &Client,
+    address: Option<IpAddr>,
     factor_id: Uuid,
     challenge_id: Uuid,
     now: Timestamp,
 ) -> Result<(), AuthError> {
     const FIND: &str = "\
-select c.created_at, c.verified_at is not null or c.ip_address <> $3::text::inet as is_mismatch
+select c.created_at, c.verified_at is not null or coalesce(c.ip_address <> $3::text::inet, false) as is_mismatch
 from auth.mfa_challenges c
 where c.id = $1 and c.factor_id = $2";
+    let address = address.map(|address| address.to_string());
     let row = tx
-        .query_opt(FIND, &[&challenge_id, &factor_id, &client.address.to_string()])
+        .query_opt(FIND, &[&challenge_id, &factor_id, &address])
         .await
         .map_err(AuthError::querying)?
         .ok_or(AuthError::ChallengeNotFound)?;

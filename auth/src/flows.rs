@@ -3,6 +3,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod code_emails;
+pub(crate) mod code_sign_in;
 pub(crate) mod code_sms;
 pub(crate) mod external;
 pub(crate) mod factors;

@@ -17,6 +17,8 @@ pub enum HookKind {
     CustomAccessToken,
     /// A user is about to be created.
     BeforeUserCreated,
+    /// A user was created.
+    AfterUserCreated,
     /// A password was compared.
     PasswordVerificationAttempt,
     /// The code of a second factor was compared.
@@ -33,6 +35,7 @@ impl HookKind {
         match self {
             Self::CustomAccessToken => "customize-access-token",
             Self::BeforeUserCreated => "before-user-created",
+            Self::AfterUserCreated => "after-user-created",
             Self::PasswordVerificationAttempt => "password-verification",
             Self::MfaVerificationAttempt => "mfa-verification",
             Self::SendSms => "send-sms",

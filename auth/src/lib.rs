@@ -101,6 +101,14 @@ fn router(auth: Arc<Auth>) -> Router {
         .route("/invite", post(routes::invite::post)) // admin.inviteUserByEmail
         .route("/admin/generate_link", post(routes::generate_link::post)) // admin.generateLink
         .route("/factors", post(routes::factors::enroll)) // mfa.enroll
+        .route(
+            "/factors/recovery-codes", // mfa.recoveryCodes.getStatus, …generate, …unenroll
+            get(routes::recovery_codes::status)
+                .post(routes::recovery_codes::generate)
+                .delete(routes::recovery_codes::unenroll),
+        )
+        .route("/factors/recovery-codes/verify", post(routes::recovery_codes::verify)) // mfa.recoveryCodes.verify
+        .route("/factors/recovery-codes/regenerate", post(routes::recovery_codes::regenerate)) // mfa.recoveryCodes.regenerate
         .route("/factors/{id}", delete(routes::factors::unenroll)) // mfa.unenroll
         .route("/factors/{id}/challenge", post(routes::factors::challenge)) // mfa.challenge
         .route("/factors/{id}/verify", post(routes::factors::verify)) // mfa.verify

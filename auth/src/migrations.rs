@@ -21,4 +21,5 @@ pub const MIGRATIONS: &[SystemMigration] = &[
         include_str!("../migrations/0006_one_time_attempts.sql"),
     ),
     SystemMigration::new("auth", 7, "totp_steps", include_str!("../migrations/0007_totp_steps.sql")),
+    SystemMigration::new("auth", 8, "recovery_codes", include_str!("../migrations/0008_recovery_codes.sql")),
 ];

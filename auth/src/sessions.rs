@@ -59,8 +59,9 @@ pub(crate) struct Amr {
 
 /// `aal2` when a second factor is among the methods.
 pub(crate) fn aal(amr: &[Amr]) -> &'static str {
-    let is_second_factor =
-        |entry: &Amr| matches!(entry.method.as_str(), "totp" | "mfa/phone" | "mfa/webauthn");
+    let is_second_factor = |entry: &Amr| {
+        matches!(entry.method.as_str(), "totp" | "mfa/phone" | "mfa/webauthn" | "mfa/recovery_code")
+    };
     if amr.iter().any(is_second_factor) { "aal2" } else { "aal1" }
 }
 

@@ -34,6 +34,7 @@ use crate::response_padding::ResponseTimes;
 use crate::sessions::access_token::{AccessToken, AccessTokens, Granted};
 use crate::sessions::{self, RefreshLocks, Scope};
 use crate::sms::Sms;
+use crate::users;
 use crate::users::create::NewUser;
 use crate::webauthn::RelyingParty;
 
@@ -178,6 +179,27 @@ impl Auth {
         }
         let now = self.now();
         self.hooks.before_user_created(origin, now, &new.preview(now)).await
+    }
+
+    /// Runs the hook after the user `id` was created. Does nothing if there is no such user: the request found an existing account,
+    /// and did not use the id. Call it after the commit.
+    ///
+    /// # Errors
+    /// The hook fails. The user remains.
+    pub(crate) async fn notify_user_created(&self, origin: &Origin, id: Uuid) -> Result<(), AuthError> {
+        if !self.hooks.is_enabled(HookKind::AfterUserCreated) {
+            return Ok(());
+        }
+        // Boxed: every flow that creates users contains this future.
+        let notified = Box::pin(async {
+            let tx = self.autocommit(origin).await?;
+            let account = users::account(&tx, id).await;
+            match database::finish(tx, account).await? {
+                Some(account) => self.hooks.after_user_created(origin, self.now(), &account).await,
+                None => Ok(()),
+            }
+        });
+        notified.await
     }
 
     /// Issues the access token of a granted session. If a hook prevents it, a session that has just begun ends.

@@ -37,6 +37,7 @@ mod pkce;
 mod plan_invitation;
 mod reauthenticate;
 mod recover;
+mod recovery_codes;
 mod redirect;
 mod refresh;
 mod resend;

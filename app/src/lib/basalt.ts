@@ -15,7 +15,7 @@ const { anonKey } = await loadAppConfig();
  * the one a person opened, `127.0.0.1` or a tunnel say, and would make every call a cross-origin one.
  */
 export const basalt = createClient<Database>(window.location.origin, anonKey, {
-  auth: { storage: sessionStorageAdapter },
+  auth: { storage: sessionStorageAdapter, experimental: { recoveryCodes: true } },
   // TanStack Query repeats what failed, and shows that it does.
   db: { retry: false },
 });

@@ -82,7 +82,7 @@ values ($1, $2, $3::text::auth.code_challenge_method, $4, 'email', $5, $6, $6)";
 /// Issues the authorization code of the user's newest flow of this kind, when the link is opened.
 ///
 /// # Errors
-/// There is no such flow, or the database failed.
+/// The flow does not exist, or the database failed.
 pub(crate) async fn issue_code(
     tx: &Tx,
     user_id: Uuid,

@@ -152,7 +152,7 @@ impl Operator {
     /// Sets the password, ends all sessions and voids all pending codes, so that an intruder loses access.
     ///
     /// # Errors
-    /// There is no such account, the password breaks the policy, or the database failed.
+    /// The account does not exist, the password breaks the policy, or the database failed.
     pub async fn set_password(&self, who: &str, password: &str) -> Result<AccountSummary, AuthError> {
         let account = self.find(who).await?;
         self.0.password_rules.check(password).await?;
@@ -173,7 +173,7 @@ impl Operator {
     /// Creates a recovery link. It voids a pending one.
     ///
     /// # Errors
-    /// There is no such account, it has no e-mail address, or the database failed.
+    /// The account does not exist, it has no e-mail address, or the database failed.
     pub async fn recovery_link(&self, who: &str) -> Result<String, AuthError> {
         let now = self.0.now();
         let tx = self.begin().await?;
@@ -203,7 +203,7 @@ impl Operator {
     /// Ends all sessions of the account and returns their number. Access tokens remain valid until they expire.
     ///
     /// # Errors
-    /// There is no such account, or the database failed.
+    /// The account does not exist, or the database failed.
     pub async fn end_sessions(&self, who: &str) -> Result<(AccountSummary, u64), AuthError> {
         let account = self.find(who).await?;
         let now = self.0.now();

@@ -53,9 +53,10 @@ macro_rules! group {
     };
 }
 
-static GROUPS: [Group; 6] = [
+static GROUPS: [Group; 7] = [
     group!(CustomAccessToken, "custom_access_token", "A hook changes the claims of access tokens."),
     group!(BeforeUserCreated, "before_user_created", "A hook decides whether a new user is created."),
+    group!(AfterUserCreated, "after_user_created", "A hook is notified of each new user."),
     group!(
         PasswordVerificationAttempt,
         "password_verification_attempt",

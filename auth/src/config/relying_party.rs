@@ -1,6 +1,6 @@
 //! The relying party of WebAuthn: whom passkeys and WebAuthn factors belong to (auth.md §3.22).
 
-use url::Url;
+use url::{Host, Url};
 
 use super::AuthConfig;
 
@@ -25,7 +25,7 @@ impl AuthConfig {
         if !(self.passkey_enabled || self.mfa_web_authn_enroll_enabled || self.mfa_web_authn_verify_enabled) {
             return Ok(None);
         }
-        let site = Url::parse(&self.site_url).ok();
+        let site = Url::parse(&self.site_url).ok().map(at_localhost);
         let site_host = site.as_ref().and_then(Url::host_str).unwrap_or_default().to_owned();
         let id = self.webauthn_rp_id.clone().unwrap_or(site_host);
         let origins: Vec<Url> = if self.webauthn_rp_origins.is_empty() {
@@ -53,6 +53,19 @@ impl AuthConfig {
     }
 }
 
+/// The URL with `localhost` in place of a loopback address, which browsers do not accept as a relying party.
+fn at_localhost(mut url: Url) -> Url {
+    let is_loopback = match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(_)) | None => false,
+    };
+    if is_loopback && url.set_host(Some("localhost")).is_err() {
+        tracing::debug!("{url} does not accept another host");
+    }
+    url
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,13 +84,17 @@ mod tests {
         assert_eq!(party(|config| config.passkey_enabled = false), Ok(None));
         let parent = party(|config| config.webauthn_rp_id = Some("example.org".to_owned()));
         assert_eq!(parent, Ok(Some("example.org".to_owned())));
+        for loopback in ["http://127.0.0.1:8000", "http://[::1]:8000"] {
+            let local = party(|config| config.site_url = loopback.to_owned());
+            assert_eq!(local, Ok(Some("localhost".to_owned())), "{loopback}");
+        }
     }
 
     #[test]
     fn origins_must_be_secure_and_below_the_id() {
         let id = Some("auth.webauthn_rp_id");
         assert_eq!(party(|config| config.webauthn_rp_id = Some("other.org".to_owned())).err(), id);
-        assert_eq!(party(|config| config.site_url = "http://127.0.0.1:3000".to_owned()).err(), id);
+        assert_eq!(party(|config| config.site_url = "http://192.168.1.5:3000".to_owned()).err(), id);
         let origins = |list: &[&str]| {
             let list = list.iter().map(|origin| (*origin).to_owned()).collect();
             party(|config| config.webauthn_rp_origins = list).err()

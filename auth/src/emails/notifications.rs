@@ -7,89 +7,64 @@ use crate::emails::mailer::{Details, Email, Mailer, Profile};
 use crate::error::AuthError;
 use crate::templates::kind::EmailKind;
 
-/// The password was changed or removed.
-pub(crate) async fn password_changed(
-    tx: &Tx,
-    mailer: &Mailer,
-    profile: Profile<'_>,
-) -> Result<(), AuthError> {
-    send(tx, mailer, EmailKind::PasswordChanged, profile, profile.email, Details::default()).await
+/// A change to an account, whose profile has the new values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AccountChange<'a> {
+    /// The password was changed or removed.
+    Password,
+    /// The address was changed. The notification goes to the old one.
+    Email {
+        old: &'a str,
+    },
+    Phone {
+        old: &'a str,
+    },
+    /// A sign-in method was added.
+    IdentityLinked {
+        provider: &'a str,
+    },
+    IdentityUnlinked {
+        provider: &'a str,
+    },
+    /// A second factor was added.
+    FactorEnrolled {
+        factor_type: &'a str,
+    },
+    FactorUnenrolled {
+        factor_type: &'a str,
+    },
 }
 
-/// The address was changed; `profile` has the new one. Sent to the old address.
-pub(crate) async fn email_changed(
+/// Notifies the account's owner of a change.
+pub(crate) async fn notify(
     tx: &Tx,
     mailer: &Mailer,
     profile: Profile<'_>,
-    old_email: &str,
+    change: AccountChange<'_>,
 ) -> Result<(), AuthError> {
-    let details = Details { old_email, new_email: profile.email, ..Details::default() };
-    send(tx, mailer, EmailKind::EmailChanged, profile, old_email, details).await
-}
-
-/// The phone number was changed; `profile` has the new one.
-pub(crate) async fn phone_changed(
-    tx: &Tx,
-    mailer: &Mailer,
-    profile: Profile<'_>,
-    old_phone: &str,
-) -> Result<(), AuthError> {
-    let details = Details { old_phone, phone: profile.phone, ..Details::default() };
-    send(tx, mailer, EmailKind::PhoneChanged, profile, profile.email, details).await
-}
-
-/// A sign-in method was added.
-pub(crate) async fn identity_linked(
-    tx: &Tx,
-    mailer: &Mailer,
-    profile: Profile<'_>,
-    provider: &str,
-) -> Result<(), AuthError> {
-    let details = Details { provider, ..Details::default() };
-    send(tx, mailer, EmailKind::IdentityLinked, profile, profile.email, details).await
-}
-
-/// A sign-in method was removed.
-pub(crate) async fn identity_unlinked(
-    tx: &Tx,
-    mailer: &Mailer,
-    profile: Profile<'_>,
-    provider: &str,
-) -> Result<(), AuthError> {
-    let details = Details { provider, ..Details::default() };
-    send(tx, mailer, EmailKind::IdentityUnlinked, profile, profile.email, details).await
-}
-
-/// A second factor was added.
-pub(crate) async fn factor_enrolled(
-    tx: &Tx,
-    mailer: &Mailer,
-    profile: Profile<'_>,
-    factor_type: &str,
-) -> Result<(), AuthError> {
-    let details = Details { factor_type, ..Details::default() };
-    send(tx, mailer, EmailKind::MfaFactorEnrolled, profile, profile.email, details).await
-}
-
-/// A second factor was removed.
-pub(crate) async fn factor_unenrolled(
-    tx: &Tx,
-    mailer: &Mailer,
-    profile: Profile<'_>,
-    factor_type: &str,
-) -> Result<(), AuthError> {
-    let details = Details { factor_type, ..Details::default() };
-    send(tx, mailer, EmailKind::MfaFactorUnenrolled, profile, profile.email, details).await
-}
-
-async fn send(
-    tx: &Tx,
-    mailer: &Mailer,
-    kind: EmailKind,
-    profile: Profile<'_>,
-    to: &str,
-    details: Details<'_>,
-) -> Result<(), AuthError> {
+    let none = Details::default();
+    let (kind, details) = match change {
+        AccountChange::Password => (EmailKind::PasswordChanged, none),
+        AccountChange::Email { old } => {
+            (EmailKind::EmailChanged, Details { old_email: old, new_email: profile.email, ..none })
+        }
+        AccountChange::Phone { old } => {
+            (EmailKind::PhoneChanged, Details { old_phone: old, phone: profile.phone, ..none })
+        }
+        AccountChange::IdentityLinked { provider } => {
+            (EmailKind::IdentityLinked, Details { provider, ..none })
+        }
+        AccountChange::IdentityUnlinked { provider } => {
+            (EmailKind::IdentityUnlinked, Details { provider, ..none })
+        }
+        AccountChange::FactorEnrolled { factor_type } => {
+            (EmailKind::MfaFactorEnrolled, Details { factor_type, ..none })
+        }
+        AccountChange::FactorUnenrolled { factor_type } => {
+            (EmailKind::MfaFactorUnenrolled, Details { factor_type, ..none })
+        }
+    };
+    let to = if let AccountChange::Email { old } = change { old } else { profile.email };
     if to.is_empty() || mailer.check_recipient(to).is_err() {
         return Ok(());
     }

@@ -86,10 +86,13 @@ impl AuthError {
             Self::ChallengeNotFound => (REFUSED, "mfa_factor_not_found"),
             Self::ChallengeMismatch => (REFUSED, "mfa_ip_address_mismatch"),
             Self::ChallengeExpired(_) => (REFUSED, "mfa_challenge_expired"),
-            Self::WrongTotpCode | Self::WrongPhoneCode | Self::WrongWebAuthnResponse => {
-                (REFUSED, "mfa_verification_failed")
-            }
-            Self::PhoneFactorExists => (REFUSED, "mfa_verified_factor_exists"),
+            Self::WrongTotpCode
+            | Self::WrongPhoneCode
+            | Self::WrongWebAuthnResponse
+            | Self::WrongRecoveryCode => (REFUSED, "mfa_verification_failed"),
+            Self::RecoveryCodesLocked { .. } => (StatusCode::TOO_MANY_REQUESTS, "mfa_recovery_codes_locked"),
+            Self::RecoveryCodesAlone => (REFUSED, "mfa_recovery_codes_sole_factor"),
+            Self::PhoneFactorExists | Self::RecoveryCodesExist => (REFUSED, "mfa_verified_factor_exists"),
             Self::PasswordRejected(_) => (BAD, "invalid_credentials"),
             Self::FactorRejected(_) => (DENIED, "mfa_verification_rejected"),
             Self::CaptchaFailed(_) => (BAD, "captcha_failed"),
@@ -174,6 +177,7 @@ impl AuthError {
         #[expect(clippy::wildcard_enum_match_arm, reason = "a retry does not help with the others")]
         match self {
             Self::RateLimited { retry_after }
+            | Self::RecoveryCodesLocked { retry_after }
             | Self::MailLimit { retry_after }
             | Self::SmsLimit { retry_after } => Some(retry_after.as_secs().saturating_add(1)),
             Self::MailTooSoon { seconds } | Self::SmsTooSoon { seconds } => u64::try_from(*seconds).ok(),

@@ -65,7 +65,9 @@ impl AdminUserBody {
             users::complete(&tx, user).await
         }
         .await;
-        database::finish(tx, created).await
+        let created = database::finish(tx, created).await?;
+        auth.notify_user_created(origin, created.user.id).await?;
+        Ok(created)
     }
 
     async fn insert(

@@ -11,7 +11,7 @@ use crate::audit::{self, Action};
 use crate::codes::challenge::Challenge;
 use crate::codes::flow_state::{self, ExternalFlow, NewExternalFlow};
 use crate::database;
-use crate::emails::notifications;
+use crate::emails::notifications::{AccountChange, notify};
 use crate::error::AuthError;
 use crate::flows::code_emails::CodeEmails;
 use crate::flows::verify;
@@ -183,6 +183,7 @@ impl Resolver<'_> {
         }
         .await;
         let resolved = database::finish(tx, resolved).await?;
+        self.auth.notify_user_created(self.origin, approval.user_id).await?;
         emails.deliver().await?;
         match resolved {
             Resolved::Account(id) => Ok(id),
@@ -342,10 +343,16 @@ impl Resolver<'_> {
         let news: Object =
             claims.iter().filter(is_new).map(|(name, value)| (name.clone(), value.clone())).collect();
         users::merge_metadata(tx, user.id, Metadata::User, &news, self.now).await?;
-        notifications::identity_linked(tx, &self.auth.mailer, user.profile(), self.provider).await
+        notify(
+            tx,
+            &self.auth.mailer,
+            user.profile(),
+            AccountChange::IdentityLinked { provider: self.provider },
+        )
+        .await
     }
 
-    /// Links the identity to the user who asked for it.
+    /// Links the identity to the user who requested it.
     async fn link(&self, tx: &Tx, id: Uuid, email: Option<&str>) -> Result<Uuid, AuthError> {
         if !self.auth.config.security_manual_linking_enabled {
             return Err(AuthError::ManualLinkingDisabled);

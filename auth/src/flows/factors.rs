@@ -1,8 +1,11 @@
 //! Second factors (auth.md §3.15): enrolling, challenging, verifying, removing. [`mod@phone`] sends the codes of phone factors,
-//! [`mod@webauthn`] has WebAuthn factors.
+//! [`mod@webauthn`] has WebAuthn factors, [`mod@recovery_codes`] has recovery codes.
 
 mod phone;
+pub(crate) mod recovery_codes;
 pub(crate) mod webauthn;
+
+use std::net::IpAddr;
 
 use basalt_pg::pool::Tx;
 use jiff::Timestamp;
@@ -12,9 +15,10 @@ use uuid::Uuid;
 
 use crate::audit::Action;
 use crate::database;
-use crate::emails::notifications;
+use crate::emails::notifications::{AccountChange, notify};
 use crate::error::AuthError;
 use crate::error::feature::Feature;
+use crate::factors::recovery_codes::RECOVERY_CODE;
 use crate::factors::totp::{self, Enrolment};
 use crate::factors::{self, Challenge};
 use crate::hook_types::HookKind;
@@ -36,18 +40,11 @@ enum CodeType {
 }
 
 impl CodeType {
-    fn of(factor_type: &str) -> Option<Self> {
+    fn from_factor_type(factor_type: &str) -> Option<Self> {
         match factor_type {
             "totp" => Some(Self::Totp),
             "phone" => Some(Self::Phone),
             _ => None,
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Totp => "totp",
-            Self::Phone => "phone",
         }
     }
 
@@ -98,7 +95,7 @@ impl NewFactor<'_> {
     ) -> Result<(Uuid, Enrolled), AuthError> {
         let off = Feature::enroll(self.factor_type)
             .ok_or(AuthError::validation("factor_type needs to be totp, phone, or webauthn"))?;
-        let code_type = match CodeType::of(self.factor_type) {
+        let code_type = match CodeType::from_factor_type(self.factor_type) {
             Some(CodeType::Totp) if auth.config.mfa_totp_enroll_enabled => CodeType::Totp,
             Some(CodeType::Phone) if auth.config.mfa_phone_enroll_enabled => CodeType::Phone,
             Some(CodeType::Totp | CodeType::Phone) | None => return Err(AuthError::SwitchedOff(off)),
@@ -153,13 +150,17 @@ impl NewFactor<'_> {
         account: &Account,
         session: Option<&Session>,
     ) -> Result<(), AuthError> {
-        let name =
+        let has_name =
             |factor: &Factor| factor.friendly_name.as_deref().unwrap_or_default() == self.friendly_name;
-        if account.factors.iter().any(name) {
+        // Recovery codes usually have no name, which must not prevent another factor without a name.
+        let can_conflict =
+            |factor: &Factor| !recovery_codes::is_set(factor) || !self.friendly_name.is_empty();
+        if account.factors.iter().any(|factor| has_name(factor) && can_conflict(factor)) {
             return Err(AuthError::FactorNameTaken(self.friendly_name.to_owned()));
         }
-        let verified = account.factors.iter().filter(|factor| factor.is_verified()).count();
-        if account.factors.len() >= auth.config.mfa_max_enrolled_factors
+        let counted = || account.factors.iter().filter(|factor| !recovery_codes::is_set(factor));
+        let verified = counted().filter(|factor| factor.is_verified()).count();
+        if counted().count() >= auth.config.mfa_max_enrolled_factors
             || verified >= auth.config.mfa_max_verified_factors
         {
             return Err(AuthError::TooManyFactors);
@@ -255,17 +256,23 @@ impl Answer<'_> {
         let name = format!("factor {}", self.factor.id);
         let attempt = auth.limits.accounts.attempt(&name, Counter::UnknownNetworks).await?;
         let granted = async {
-            self.ask_hook(auth, origin, user_id, code_type).await?;
+            if auth.hooks.is_enabled(HookKind::MfaVerificationAttempt) {
+                let tx = auth.begin(origin).await?;
+                let checked = self.check(auth, &tx, origin, user_id, code_type, auth.now()).await;
+                let checked = database::finish(tx, checked).await.map(|_correct| ());
+                consult_hook(auth, origin, user_id, self.factor, checked).await?;
+            }
             let now = auth.now();
             let tx = auth.begin(origin).await?;
             let verified = async {
-                let (user, step) = self.check(&tx, origin, user_id, code_type, now).await?;
+                let (user, step) = self.check(auth, &tx, origin, user_id, code_type, now).await?;
                 if let Some(step) = step
                     && !factors::use_step(&tx, self.factor.id, step).await?
                 {
                     return Err(AuthError::WrongTotpCode);
                 }
                 let Self { session, factor, challenge_id, code: _ } = *self;
+                let challenge_id = Some(challenge_id);
                 let proof = Proof { session, factor, challenge_id, method: code_type.method() };
                 proof.raise(auth, origin, &tx, &user, now).await
             }
@@ -275,48 +282,16 @@ impl Answer<'_> {
         .await;
         match &granted {
             Ok(_granted) => attempt.succeeded(),
-            Err(AuthError::WrongTotpCode | AuthError::WrongPhoneCode | AuthError::FactorRejected(_)) => {
-                attempt.failed();
-            }
+            Err(error) if is_wrong_response(error) => attempt.failed(),
             Err(_other) => {}
         }
         granted
     }
 
-    /// Lets the hook decide about the attempt, if it is enabled. The code is checked again afterwards.
-    async fn ask_hook(
-        &self,
-        auth: &Auth,
-        origin: &Origin,
-        user_id: Uuid,
-        code_type: CodeType,
-    ) -> Result<(), AuthError> {
-        if !auth.hooks.is_enabled(HookKind::MfaVerificationAttempt) {
-            return Ok(());
-        }
-        let now = auth.now();
-        let tx = auth.begin(origin).await?;
-        let checked = self.check(&tx, origin, user_id, code_type, now).await;
-        let is_valid = match database::finish(tx, checked).await {
-            Ok(_correct) => true,
-            Err(AuthError::WrongTotpCode | AuthError::WrongPhoneCode) => false,
-            Err(other) => return Err(other),
-        };
-        let factor = (self.factor.id, code_type.name());
-        match auth.hooks.mfa_attempt(origin, now, user_id, factor, is_valid).await? {
-            Decision::Continue => Ok(()),
-            Decision::Reject { message, .. } => {
-                let tx = auth.begin(origin).await?;
-                let ended = sessions::end(&tx, user_id, Scope::Global).await;
-                database::finish(tx, ended).await?;
-                Err(AuthError::FactorRejected(message))
-            }
-        }
-    }
-
     /// Locks the user and checks challenge and code. Returns the step of a TOTP code.
     async fn check(
         &self,
+        auth: &Auth,
         tx: &Tx,
         origin: &Origin,
         user_id: Uuid,
@@ -324,7 +299,8 @@ impl Answer<'_> {
         now: Timestamp,
     ) -> Result<(User, Option<i64>), AuthError> {
         let user = users::lock(tx, user_id).await?.ok_or(AuthError::NoSuchSub)?;
-        factors::check_challenge(tx, &origin.client, self.factor.id, self.challenge_id, now).await?;
+        let address = required_address(auth, origin);
+        factors::check_challenge(tx, address, self.factor.id, self.challenge_id, now).await?;
         match code_type {
             CodeType::Totp => {
                 // Read under the lock: the factor may have been removed.
@@ -342,12 +318,56 @@ impl Answer<'_> {
     }
 }
 
+/// The address that must answer a challenge; `None` for any.
+fn required_address(auth: &Auth, origin: &Origin) -> Option<IpAddr> {
+    auth.config.mfa_challenge_same_address.then_some(origin.client.address)
+}
+
+/// Whether the response to a challenge was wrong, or rejected by the hook. Such attempts are counted.
+const fn is_wrong_response(error: &AuthError) -> bool {
+    matches!(
+        error,
+        AuthError::WrongTotpCode
+            | AuthError::WrongPhoneCode
+            | AuthError::WrongWebAuthnResponse
+            | AuthError::WrongRecoveryCode
+            | AuthError::FactorRejected(_)
+    )
+}
+
+/// Lets the hook decide about an attempt, whose response was `checked`. A rejection ends the user's sessions. The hook runs between
+/// transactions: the caller checks the response again afterwards.
+async fn consult_hook(
+    auth: &Auth,
+    origin: &Origin,
+    user_id: Uuid,
+    factor: &Factor,
+    checked: Result<(), AuthError>,
+) -> Result<(), AuthError> {
+    let is_valid = match checked {
+        Ok(()) => true,
+        Err(error) if is_wrong_response(&error) => false,
+        Err(other) => return Err(other),
+    };
+    let factor = (factor.id, factor.factor_type.as_str());
+    match auth.hooks.mfa_attempt(origin, auth.now(), user_id, factor, is_valid).await? {
+        Decision::Continue => Ok(()),
+        Decision::Reject { message, .. } => {
+            let tx = auth.begin(origin).await?;
+            let ended = sessions::end(&tx, user_id, Scope::Global).await;
+            database::finish(tx, ended).await?;
+            Err(AuthError::FactorRejected(message))
+        }
+    }
+}
+
 /// A proven factor.
 struct Proof<'a> {
     /// The session to raise.
     session: &'a Session,
     factor: &'a Factor,
-    challenge_id: Uuid,
+    /// `None` for a recovery code.
+    challenge_id: Option<Uuid>,
     /// In `amr`.
     method: &'a str,
 }
@@ -363,7 +383,9 @@ impl Proof<'_> {
         now: Timestamp,
     ) -> Result<Granted, AuthError> {
         let Self { session, factor, challenge_id, method } = self;
-        factors::mark_verified(tx, user.id, factor.id, *challenge_id, now).await?;
+        if let Some(challenge_id) = challenge_id {
+            factors::mark_verified(tx, user.id, factor.id, *challenge_id, now).await?;
+        }
         let refresh_token = sessions::raise(tx, &origin.client, session.id, factor.id, method, now).await?;
         sessions::end_below_aal2(tx, user.id, session.id).await?;
         let traits = Some(json!({
@@ -371,7 +393,13 @@ impl Proof<'_> {
         }));
         auth.audit_log(&origin.client).record(tx, user, Action::VerificationAttempted, traits, now).await?;
         if !factor.is_verified() {
-            notifications::factor_enrolled(tx, &auth.mailer, user.profile(), &factor.factor_type).await?;
+            notify(
+                tx,
+                &auth.mailer,
+                user.profile(),
+                AccountChange::FactorEnrolled { factor_type: &factor.factor_type },
+            )
+            .await?;
         }
         let account = users::account(tx, user.id).await?.ok_or(AuthError::NoSuchSub)?;
         let amr = sessions::amr(tx, session.id).await?;
@@ -444,7 +472,8 @@ pub(crate) async fn change_for_admin(
     if name.is_some_and(|name| name.chars().count() > NAME_LENGTH) {
         return Err(AuthError::validation("friendly_name must not be longer than 255 characters"));
     }
-    let phone = phone.filter(|_phone| CodeType::of(&factor.factor_type) == Some(CodeType::Phone));
+    let phone =
+        phone.filter(|_phone| CodeType::from_factor_type(&factor.factor_type) == Some(CodeType::Phone));
     let phone = phone.map(address::phone).transpose()?;
     let now = auth.now();
     let tx = auth.begin(origin).await?;
@@ -474,22 +503,48 @@ pub(crate) async fn change_for_admin(
 }
 
 async fn remove(auth: &Auth, tx: &Tx, user: &User, factor: &Factor, now: Timestamp) -> Result<(), AuthError> {
-    let method = match CodeType::of(&factor.factor_type) {
-        Some(code_type) => Some(code_type.method()),
-        None => (factor.factor_type == WEBAUTHN).then_some(webauthn::METHOD),
-    };
-    if let Some(method) = method {
-        sessions::lower(tx, factor.id, method, now).await?;
-    }
-    factors::delete(tx, factor.id).await?;
+    delete(tx, factor.id, &factor.factor_type, now).await?;
     if factor.is_verified() {
-        notifications::factor_unenrolled(tx, &auth.mailer, user.profile(), &factor.factor_type).await?;
+        notify(
+            tx,
+            &auth.mailer,
+            user.profile(),
+            AccountChange::FactorUnenrolled { factor_type: &factor.factor_type },
+        )
+        .await?;
+    }
+    // Recovery codes replace other factors: alone, they would require a second factor that runs out.
+    if let Some(codes) = factors::recovery_codes::sole_factor(tx, user.id).await? {
+        delete(tx, codes, RECOVERY_CODE, now).await?;
+        notify(
+            tx,
+            &auth.mailer,
+            user.profile(),
+            AccountChange::FactorUnenrolled { factor_type: RECOVERY_CODE },
+        )
+        .await?;
     }
     Ok(())
 }
 
+async fn delete(tx: &Tx, id: Uuid, factor_type: &str, now: Timestamp) -> Result<(), AuthError> {
+    if let Some(method) = amr_method(factor_type) {
+        sessions::lower(tx, id, method, now).await?;
+    }
+    factors::delete(tx, id).await
+}
+
+/// The method in `amr`; `None` for an unknown type, possible only after an import.
+fn amr_method(factor_type: &str) -> Option<&'static str> {
+    match factor_type {
+        WEBAUTHN => Some(webauthn::METHOD),
+        RECOVERY_CODE => Some(recovery_codes::METHOD),
+        other => CodeType::from_factor_type(other).map(CodeType::method),
+    }
+}
+
 fn verifiable_type(auth: &Auth, factor: &Factor) -> Result<CodeType, AuthError> {
-    match CodeType::of(&factor.factor_type) {
+    match CodeType::from_factor_type(&factor.factor_type) {
         Some(CodeType::Totp) if auth.config.mfa_totp_verify_enabled => Ok(CodeType::Totp),
         Some(CodeType::Phone) if auth.config.mfa_phone_verify_enabled => Ok(CodeType::Phone),
         Some(CodeType::Totp | CodeType::Phone) | None => {

@@ -40,7 +40,7 @@ impl LinkType {
     ];
 
     /// # Errors
-    /// There is no such type.
+    /// The type is unknown.
     pub(crate) fn read(text: &str) -> Result<Self, AuthError> {
         let known = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
         known.ok_or_else(|| {
@@ -145,7 +145,11 @@ impl LinkRequest<'_> {
             self.issue(&context, kind, user).await
         }
         .await;
-        database::finish(tx, made).await
+        let made = database::finish(tx, made).await?;
+        if is_unknown {
+            auth.notify_user_created(origin, made.account.user.id).await?;
+        }
+        Ok(made)
     }
 
     /// The password hash of a new account.

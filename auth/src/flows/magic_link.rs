@@ -4,74 +4,52 @@
 //! No password is hashed, so that all cases take the same time.
 
 use basalt_pg::pool::Tx;
-use uuid::Uuid;
 
-use crate::audit::{self, Action};
+use crate::audit::Action;
 use crate::codes::challenge::Challenge;
 use crate::database;
 use crate::error::AuthError;
 use crate::flows::code_emails::CodeEmails;
+use crate::flows::code_sign_in::CodeSignIn;
+use crate::flows::sign_up::Contact;
 use crate::origin::Origin;
 use crate::state::{Approval, Auth};
-use crate::users::create::{NewUser, create};
-use crate::users::{self, Object, User, read_back};
+use crate::users::{self, Object, User};
 
 /// A validated request.
 pub(crate) struct MagicLink {
+    sign_in: CodeSignIn,
     /// Normalised as accounts store it.
-    pub(crate) email: String,
-    /// Metadata of a new account.
-    pub(crate) data: Object,
-    pub(crate) challenge: Option<Challenge>,
-    pub(crate) may_create: bool,
+    email: String,
+    challenge: Option<Challenge>,
 }
 
 impl MagicLink {
+    /// `data` is the metadata of a new account.
+    pub(crate) fn new(email: String, data: Object, challenge: Option<Challenge>, may_create: bool) -> Self {
+        let sign_in = CodeSignIn { contact: Contact::Email(email.clone()), data, may_create };
+        Self { sign_in, email, challenge }
+    }
+
+    /// Sends the mail.
     pub(crate) async fn run(&self, auth: &Auth, origin: &Origin) -> Result<(), AuthError> {
         let emails = || CodeEmails::about_address(auth, origin, self.challenge.clone());
         let first = emails()?;
         let padding = auth.response_times.start();
-        let asked = async {
-            let approved = self.approve(auth, origin).await?;
-            match self.ask(auth, origin, first, approved).await {
+        let sent = async {
+            let approval = self.sign_in.approve(auth, origin).await?;
+            match self.send(auth, origin, first, approval).await {
                 // A concurrent request took the address.
-                Err(error) if error.is_taken_address() => self.ask(auth, origin, emails()?, approved).await,
-                asked => asked,
+                Err(error) if error.is_taken_address() => self.send(auth, origin, emails()?, approval).await,
+                sent => sent,
             }
         };
-        let asked = Box::pin(asked).await;
+        let sent = Box::pin(sent).await;
         padding.wait().await;
-        asked
+        sent
     }
 
-    /// Asks the hook about a new account.
-    async fn approve(&self, auth: &Auth, origin: &Origin) -> Result<Approval, AuthError> {
-        let approval = Approval::new(auth);
-        if !approval.is_required || !self.may_create || auth.config.disable_signup {
-            return Ok(approval);
-        }
-        let audience = auth.audience(origin);
-        let tx = auth.begin(origin).await?;
-        let found = users::find_by_email(&tx, &self.email, audience).await;
-        if database::finish(tx, found).await?.is_some() {
-            return Ok(approval);
-        }
-        auth.approve_new_user(origin, &self.new_user(auth, origin, approval.user_id)).await?;
-        Ok(approval.given())
-    }
-
-    fn new_user<'a>(&'a self, auth: &'a Auth, origin: &'a Origin, id: Uuid) -> NewUser<'a> {
-        NewUser {
-            id,
-            email: Some(&self.email),
-            password_hash: Some(auth.hasher.random_hash()),
-            user_metadata: self.data.clone(),
-            is_sign_up: true,
-            ..NewUser::new(auth.audience(origin), auth.config.default_role())
-        }
-    }
-
-    async fn ask(
+    async fn send(
         &self,
         auth: &Auth,
         origin: &Origin,
@@ -80,33 +58,21 @@ impl MagicLink {
     ) -> Result<(), AuthError> {
         let audience = auth.audience(origin);
         let tx = auth.begin(origin).await?;
-        let asked = async {
+        let sent = async {
             let found = users::lock_by_email(&tx, &self.email, audience).await?;
             match found {
                 Some(user) if user.email_confirmed_at.is_some() => {
-                    self.sign_in(auth, origin, &tx, &user, &mut emails).await
+                    mail_link(auth, origin, &tx, &user, &mut emails).await
                 }
-                None if !self.may_create => Err(AuthError::OtpDisabled),
+                None if !self.sign_in.may_create => Err(AuthError::OtpDisabled),
                 _ if auth.config.disable_signup => Err(AuthError::SignupDisabled),
                 found => self.sign_up(auth, origin, &tx, found, approval, &mut emails).await,
             }
         }
         .await;
-        database::finish(tx, asked).await?;
+        database::finish(tx, sent).await?;
+        auth.notify_user_created(origin, approval.user_id).await?;
         emails.deliver().await
-    }
-
-    async fn sign_in(
-        &self,
-        auth: &Auth,
-        origin: &Origin,
-        tx: &Tx,
-        user: &User,
-        emails: &mut CodeEmails<'_>,
-    ) -> Result<(), AuthError> {
-        let action = Action::UserRecoveryRequested;
-        auth.audit_log(&origin.client).record(tx, user, action, None, emails.now).await?;
-        emails.magic_link(tx, user).await
     }
 
     /// Creates the account. Under autoconfirm it is confirmed at once, else by the mail.
@@ -122,21 +88,25 @@ impl MagicLink {
         let now = emails.now;
         let user = match found {
             Some(user) => user,
-            None => {
-                let new = self.new_user(auth, origin, approval.check()?);
-                let id = create(tx, new, now).await?;
-                read_back(tx, id).await?
-            }
+            None => self.sign_in.create(auth, origin, tx, approval, now).await?,
         };
-        let traits = audit::provider("email");
-        if !auth.config.mailer_autoconfirm {
-            let action = Action::UserConfirmationRequested;
-            auth.audit_log(&origin.client).record(tx, &user, action, traits, now).await?;
-            return emails.confirmation(tx, &user).await.map_err(AuthError::signing_up);
+        let user = self.sign_in.confirm_or_request(auth, origin, tx, user, now).await?;
+        if auth.config.mailer_autoconfirm {
+            mail_link(auth, origin, tx, &user, emails).await
+        } else {
+            emails.confirmation(tx, &user).await.map_err(AuthError::signing_up)
         }
-        auth.audit_log(&origin.client).record(tx, &user, Action::UserSignedUp, traits, now).await?;
-        users::confirm_email(tx, user.id, now).await?;
-        let user = read_back(tx, user.id).await?;
-        self.sign_in(auth, origin, tx, &user, emails).await
     }
+}
+
+async fn mail_link(
+    auth: &Auth,
+    origin: &Origin,
+    tx: &Tx,
+    user: &User,
+    emails: &mut CodeEmails<'_>,
+) -> Result<(), AuthError> {
+    let action = Action::UserRecoveryRequested;
+    auth.audit_log(&origin.client).record(tx, user, action, None, emails.now).await?;
+    emails.magic_link(tx, user).await
 }

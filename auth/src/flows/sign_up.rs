@@ -55,7 +55,18 @@ impl Contact {
         }
     }
 
-    fn is_autoconfirmed(&self, auth: &Auth) -> bool {
+    /// The account with this address.
+    pub(super) async fn find(&self, auth: &Auth, origin: &Origin) -> Result<Option<User>, AuthError> {
+        let audience = auth.audience(origin);
+        let tx = auth.begin(origin).await?;
+        let found = match self {
+            Self::Email(email) => users::find_by_email(&tx, email, audience).await,
+            Self::Phone(phone) => users::find_by_phone(&tx, phone, audience).await,
+        };
+        database::finish(tx, found).await
+    }
+
+    pub(super) fn is_autoconfirmed(&self, auth: &Auth) -> bool {
         match self {
             Self::Email(_) => auth.config.mailer_autoconfirm,
             Self::Phone(_) => auth.config.sms_autoconfirm,
@@ -117,12 +128,12 @@ impl SignUp {
             Contact::Email(email) if !auth.config.mailer_autoconfirm => auth.mailer.check_recipient(email)?,
             Contact::Email(_) | Contact::Phone(_) => {}
         }
-        match self.find(auth, origin).await? {
+        match self.contact.find(auth, origin).await? {
             Some(user) => Box::pin(self.repeat(auth, origin, user)).await,
             None => match Box::pin(self.create(auth, origin)).await {
                 // A concurrent request took the address.
                 Err(error) if error.is_taken_address() => {
-                    let user = self.find(auth, origin).await?.ok_or(error)?;
+                    let user = self.contact.find(auth, origin).await?.ok_or(error)?;
                     Box::pin(self.repeat(auth, origin, user)).await
                 }
                 created => created,
@@ -130,23 +141,16 @@ impl SignUp {
         }
     }
 
-    async fn find(&self, auth: &Auth, origin: &Origin) -> Result<Option<User>, AuthError> {
-        let audience = auth.audience(origin);
-        let tx = auth.begin(origin).await?;
-        let found = match &self.contact {
-            Contact::Email(email) => users::find_by_email(&tx, email, audience).await,
-            Contact::Phone(phone) => users::find_by_phone(&tx, phone, audience).await,
-        };
-        database::finish(tx, found).await
-    }
-
     async fn create(&self, auth: &Auth, origin: &Origin) -> Result<SignedUp, AuthError> {
         if self.contact.is_autoconfirmed(auth) {
             let new = self.new_user(auth, origin, auth.hasher.hash(&self.password).await?);
             auth.approve_new_user(origin, &new).await?;
+            let id = new.id;
             let tx = auth.begin(origin).await?;
             let granted = self.create_confirmed(auth, origin, &tx, new).await;
-            return Ok(SignedUp::SignedIn(Box::new(database::finish(tx, granted).await?)));
+            let granted = database::finish(tx, granted).await?;
+            auth.notify_user_created(origin, id).await?;
+            return Ok(SignedUp::SignedIn(Box::new(granted)));
         }
         let message = self.message(auth, origin)?;
         let new = self.new_user(auth, origin, auth.hasher.hash(&self.password).await?);
@@ -164,9 +168,11 @@ impl SignUp {
         mut message: CodeMessage<'_>,
     ) -> Result<SignedUp, AuthError> {
         auth.approve_new_user(origin, &new).await?;
+        let id = new.id;
         let tx = auth.begin(origin).await?;
         let signed_up = self.create_unconfirmed(auth, origin, &tx, new, &mut message).await;
         let signed_up = database::finish(tx, signed_up).await?;
+        auth.notify_user_created(origin, id).await?;
         if matches!(signed_up, SignedUp::Unconfirmed(_)) {
             message.deliver().await?;
         }
@@ -385,9 +391,10 @@ pub(crate) async fn anonymous(auth: &Auth, origin: &Origin, data: Object) -> Res
     let new =
         NewUser { user_metadata: data, ..NewUser::new(auth.audience(origin), auth.config.default_role()) };
     auth.approve_new_user(origin, &new).await?;
+    let id = new.id;
     let tx = auth.begin(origin).await?;
     let granted = async {
-        let id = create(&tx, new, now).await?;
+        create(&tx, new, now).await?;
         let new_session =
             sessions::begin(&tx, &origin.client, id, "anonymous", PasswordState::default(), now)
                 .await?
@@ -399,5 +406,7 @@ pub(crate) async fn anonymous(auth: &Auth, origin: &Origin, data: Object) -> Res
         Granted::from_new_session(&tx, new_session, now).await
     }
     .await;
-    database::finish(tx, granted).await
+    let granted = database::finish(tx, granted).await?;
+    auth.notify_user_created(origin, id).await?;
+    Ok(granted)
 }

@@ -98,6 +98,18 @@ impl Hooks {
         Ok(())
     }
 
+    /// Notifies the hook of a new user.
+    pub(crate) async fn after_user_created(
+        &self,
+        origin: &Origin,
+        now: Timestamp,
+        account: &Account,
+    ) -> Result<(), AuthError> {
+        let input = json!({ "user": UserBody::from(account) });
+        self.run(HookKind::AfterUserCreated, origin, now, input).await?;
+        Ok(())
+    }
+
     /// Asks about an attempt to sign in with a password.
     pub(crate) async fn password_attempt(
         &self,

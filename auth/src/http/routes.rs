@@ -19,6 +19,7 @@ pub(crate) mod otp;
 pub(crate) mod passkeys;
 pub(crate) mod reauthenticate;
 pub(crate) mod recover;
+pub(crate) mod recovery_codes;
 pub(crate) mod resend;
 pub(crate) mod sessions;
 pub(crate) mod settings;

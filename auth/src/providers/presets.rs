@@ -84,7 +84,7 @@ pub(super) static PRESETS: [Preset; 18] = [
         scopes: "email name",
         auth: FORM,
         pkce: false,
-        // Apple requires a POST when it is asked for the address.
+        // Apple requires a POST if the scopes contain the address.
         extra: &[("response_mode", "form_post")],
         user: external_user::apple,
     },

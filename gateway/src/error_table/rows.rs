@@ -214,9 +214,26 @@ pub(super) const AUTH: &[Row] = &[
         "mfa_recovery_codes_enroll_not_enabled",
         "422",
         "Recovery codes cannot be created.",
-        "Do not use them.",
+        "Set `auth.mfa_recovery_codes_enroll_enabled`.",
     ),
-    row("mfa_recovery_codes_verify_not_enabled", "422", "Recovery codes cannot be used.", "Do not use them."),
+    row(
+        "mfa_recovery_codes_locked",
+        "429",
+        "Too many wrong recovery codes of the user.",
+        "Wait for the time in `Retry-After`, or use another factor.",
+    ),
+    row(
+        "mfa_recovery_codes_sole_factor",
+        "422",
+        "Recovery codes cannot be the user's only factor.",
+        "Enroll and verify another factor first.",
+    ),
+    row(
+        "mfa_recovery_codes_verify_not_enabled",
+        "422",
+        "Recovery codes cannot be used.",
+        "Set `auth.mfa_recovery_codes_verify_enabled`.",
+    ),
     row(
         "mfa_totp_enroll_not_enabled",
         "422",

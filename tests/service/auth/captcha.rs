@@ -7,7 +7,7 @@ use basalt_testkit::{HttpStub, Reply};
 use super::*;
 
 /// A service that accepts the token `good`.
-async fn service() -> HttpStub {
+pub(super) async fn service() -> HttpStub {
     HttpStub::start(|request| {
         let form: Vec<(String, String)> =
             url::form_urlencoded::parse(request.body.as_bytes()).into_owned().collect();
@@ -23,7 +23,7 @@ async fn service() -> HttpStub {
     .await
 }
 
-fn protected(stub: &HttpStub) -> Builder {
+pub(super) fn protected(stub: &HttpStub) -> Builder {
     quick()
         .config("auth.security_captcha_enabled", "true")
         .config("auth.security_captcha_provider", "turnstile")

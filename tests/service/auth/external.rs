@@ -341,6 +341,22 @@ async fn account_prepared_by_somebody_else_is_cleared() {
 }
 
 #[tokio::test]
+async fn changed_address_at_the_provider_keeps_the_account() {
+    let issuer = Issuer::start().await;
+    let server = issuer.server().start().await;
+    let first = user(&server, &sign_in_with_google(&server).await).await;
+    let max = confirmed(&server, "max@example.org").await;
+    for is_verified in [true, false] {
+        *issuer.claims.lock() = json!({ "email": "max@example.org", "email_verified": is_verified });
+        let again = user(&server, &sign_in_with_google(&server).await).await;
+        // The subject identifies the account; the address neither moves it to Max nor replaces its own.
+        assert_eq!((&again["id"], &again["email"]), (&first["id"], &json!("ada@example.org")));
+        assert_ne!(again["id"], json!(max));
+        assert_eq!(again["identities"][0]["identity_data"]["email"], "max@example.org");
+    }
+}
+
+#[tokio::test]
 async fn unverified_address_never_links() {
     let issuer = Issuer::start().await;
     let server = issuer.server().start().await;

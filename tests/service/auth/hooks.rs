@@ -12,7 +12,7 @@ use super::*;
 const SECRET: &str = "c2VjcmV0IG9mIGEgaG9vaw==";
 
 /// Creates the function `public.hook(event jsonb)`; `body` is its PL/pgSQL.
-async fn define(server: &Basalt, body: &str) {
+pub(super) async fn define(server: &Basalt, body: &str) {
     let sql = format!(
         "create or replace function public.hook(event jsonb) returns jsonb language plpgsql as $hook$ begin {body} end $hook$;
          grant usage on schema public to supabase_auth_admin;
@@ -24,7 +24,7 @@ async fn define(server: &Basalt, body: &str) {
     client.batch_execute(&sql).await.unwrap();
 }
 
-fn with_function(hook: &str) -> Builder {
+pub(super) fn with_function(hook: &str) -> Builder {
     quick()
         .config(&format!("auth.hook_{hook}_enabled"), "true")
         .config(&format!("auth.hook_{hook}_uri"), "pg-functions://postgres/public/hook")
@@ -243,6 +243,53 @@ async fn new_users_are_shown_before_they_are_created() {
     let again = sign_up(&server, "ada@example.org").await;
     assert_error(&again, 429, "over_email_send_rate_limit", text(&again.json(), "/message"));
     assert!(text(&ada, "/id").len() == 36);
+}
+
+#[tokio::test]
+async fn new_users_are_reported_after_they_are_created() {
+    let server = with_function("after_user_created")
+        .config("auth.external_anonymous_users_enabled", "true")
+        .config("auth.rate_limit_email_sent", "0")
+        .start()
+        .await;
+    let _rows = server.sql("create table public.reported (id uuid, email text, hook text)").await;
+    let _rows = server.sql("grant insert on public.reported to supabase_auth_admin").await;
+    define(
+        &server,
+        "insert into public.reported select u.id, event#>>'{user,email}', event#>>'{metadata,name}'
+           from auth.users u where u.id = (event#>>'{user,id}')::uuid;
+         return '{}';",
+    )
+    .await;
+    // Autoconfirmed, which upstream forgets; by link; by an admin, in three ways; anonymous.
+    let _ada = sign_up(&server, "ada@example.org").await.expect(200);
+    let _eve = post(&server, "/otp", &json!({ "email": "eve@example.org" })).await.expect(200);
+    let admin = |path: &str, body: Value| {
+        client(&server, Method::POST, path).bearer(server.service_key()).json(&body).send()
+    };
+    let _kim = admin("/invite", json!({ "email": "kim@example.org" })).await.expect(200);
+    let _max = admin("/admin/users", json!({ "email": "max@example.org" })).await.expect(200);
+    let link = json!({ "type": "signup", "email": "zoe@example.org", "password": "secret1" });
+    let _zoe = admin("/admin/generate_link", link).await.expect(200);
+    let _guest = post(&server, "/signup", &json!({})).await.expect(200);
+    // Existing users are not reported again.
+    let _session = sign_in(&server, "ada@example.org", "secret1").await.expect(200);
+    let _again = post(&server, "/otp", &json!({ "email": "eve@example.org" })).await;
+    let rows = server
+        .sql(
+            "select string_agg(coalesce(split_part(email, '@', 1), '') || ' ' || hook, ', ' order by email)
+             from public.reported",
+        )
+        .await;
+    let all = ["", "ada", "eve", "kim", "max", "zoe"].map(|name| format!("{name} after-user-created"));
+    assert_eq!(rows[0][0].as_deref(), Some(all.join(", ").as_str()));
+    // The user remains when the hook fails.
+    server.expect_log("a hook failed");
+    define(&server, "raise 'no room';").await;
+    let failed = sign_up(&server, "tom@example.org").await;
+    assert_eq!(failed.status.as_u16(), 500);
+    define(&server, "return '{}';").await;
+    let _session = sign_in(&server, "tom@example.org", "secret1").await.expect(200);
 }
 
 #[tokio::test]

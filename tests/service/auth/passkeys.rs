@@ -4,13 +4,19 @@ use basalt_testkit::User;
 use futures_util::future::join_all;
 
 use super::authenticator::{Authenticator, USER_PRESENT, USER_VERIFIED};
+use super::captcha;
+use super::hooks::{define, with_function};
 use super::*;
 
 const RP_ID: &str = "app.example.org";
 const ORIGIN: &str = "https://app.example.org";
 
 fn with_passkeys() -> Builder {
-    quick()
+    add_passkeys(quick())
+}
+
+fn add_passkeys(builder: Builder) -> Builder {
+    builder
         .config("auth.passkey_enabled", "true")
         .config("auth.rate_limit_passkey", "0")
         .config("auth.site_url", ORIGIN)
@@ -318,4 +324,36 @@ async fn number_of_passkeys_and_time_are_limited() {
     let full = send(&server, &ada.access_token, Method::POST, path, &json!({})).await;
     let message = "Maximum number of passkeys reached, delete one to continue";
     assert_error(&full, 422, "too_many_passkeys", message);
+}
+
+#[tokio::test]
+async fn access_token_hook_runs_at_sign_in() {
+    let server = add_passkeys(with_function("custom_access_token")).start().await;
+    define(
+        &server,
+        "return jsonb_build_object('claims', event->'claims' || jsonb_build_object('how', event->'authentication_method'));",
+    )
+    .await;
+    let ada = user(&server).await;
+    let (mut authenticator, _id) = registered(&server, &ada).await;
+    let session = sign_in_with(&server, &mut authenticator).await.expect(200).json();
+    assert_eq!(claims(text(&session, "/access_token"))["how"], "passkey");
+    // A hook that rejects the token ends the new session.
+    define(&server, "return '{\"error\": {\"http_code\": 403, \"message\": \"no plan\"}}';").await;
+    let refused = sign_in_with(&server, &mut authenticator).await;
+    assert_error(&refused, 403, "unknown", "no plan");
+    let rows = server.sql("select count(*)::text from auth.sessions").await;
+    assert_eq!(rows[0][0].as_deref(), Some("2"));
+}
+
+#[tokio::test]
+async fn sign_in_needs_a_captcha_where_enabled() {
+    let stub = captcha::service().await;
+    let server = add_passkeys(captcha::protected(&stub)).start().await;
+    let path = "/passkeys/authentication/options";
+    let missing = "captcha protection: request disallowed (no captcha_token found)";
+    assert_error(&post(&server, path, &json!({})).await, 400, "captcha_failed", missing);
+    let body = json!({ "gotrue_meta_security": { "captcha_token": "good" } });
+    let begun = post(&server, path, &body).await.expect(200).json();
+    assert_eq!(begun["options"]["rpId"], RP_ID);
 }

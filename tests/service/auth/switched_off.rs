@@ -117,14 +117,6 @@ async fn provider_and_web3_grants_are_rejected() {
 }
 
 #[tokio::test]
-async fn recovery_codes_are_switched_off() {
-    let server = shared().await;
-    let codes = post(&server, "/factors/recovery-codes/verify", &json!({ "code": "a" })).await;
-    let message = "MFA verification is disabled for Recovery Codes";
-    assert_error(&codes, 422, "mfa_recovery_codes_verify_not_enabled", message);
-}
-
-#[tokio::test]
 async fn unknown_routes_still_return_404() {
     let server = shared().await;
     for path in ["/nothing", "/scim/v2/Users", "/factors/a/b/c", "/oauth"] {

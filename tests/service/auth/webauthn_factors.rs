@@ -4,10 +4,18 @@ use basalt_testkit::User;
 use futures_util::future::join_all;
 
 use super::authenticator::Authenticator;
+use super::hooks::{define, with_function};
 use super::*;
 
 const RP_ID: &str = "app.example.org";
 const ORIGIN: &str = "https://app.example.org";
+
+fn with_webauthn(builder: Builder) -> Builder {
+    builder
+        .config("auth.mfa_web_authn_enroll_enabled", "true")
+        .config("auth.mfa_web_authn_verify_enabled", "true")
+        .config("auth.site_url", ORIGIN)
+}
 
 async fn server() -> Arc<Basalt> {
     static SHARED: Mutex<Weak<Basalt>> = Mutex::const_new(Weak::new());
@@ -15,11 +23,7 @@ async fn server() -> Arc<Basalt> {
     if let Some(server) = shared.upgrade() {
         return server;
     }
-    let server = quick()
-        .config("auth.mfa_web_authn_enroll_enabled", "true")
-        .config("auth.mfa_web_authn_verify_enabled", "true")
-        .config("auth.site_url", ORIGIN);
-    let server = Arc::new(server.start().await);
+    let server = Arc::new(with_webauthn(quick()).start().await);
     *shared = Arc::downgrade(&server);
     server
 }
@@ -145,4 +149,34 @@ async fn factors_are_off_by_default() {
     let off = send(&server, &ada.access_token, Method::POST, "/factors", &body).await;
     let message = "MFA enroll is disabled for WebAuthn";
     assert_error(&off, 422, "mfa_webauthn_enroll_not_enabled", message);
+}
+
+#[tokio::test]
+async fn hook_decides_about_assertions() {
+    let server = with_webauthn(with_function("mfa_verification_attempt")).start().await;
+    let seen = "create table public.seen (factor_type text, valid bool)";
+    let _rows = server.sql(seen).await;
+    let _rows = server.sql("grant insert on public.seen to supabase_auth_admin").await;
+    let record = "insert into public.seen values (event->>'factor_type', (event->>'valid')::bool);";
+    define(&server, &format!("{record} return '{{\"decision\": \"continue\"}}';")).await;
+    let ada = user(&server).await;
+    let (mut authenticator, factor, session) = verified(&server, &ada).await;
+    let token = text(&session, "/access_token");
+    let begun = challenge(&server, token, &factor).await;
+    "https://evil.test".clone_into(&mut authenticator.origin);
+    let forged = authenticator.get(options(&begun));
+    let refused = answer(&server, token, &factor, &begun, &forged).await;
+    assert_error(&refused, 422, "mfa_verification_failed", "WebAuthn verification failed");
+    let rows = server
+        .sql("select string_agg(factor_type || ' ' || valid, ', ' order by valid) from public.seen")
+        .await;
+    assert_eq!(rows[0][0].as_deref(), Some("webauthn false, webauthn true"));
+    // A rejection holds although the assertion is valid, and ends all sessions.
+    ORIGIN.clone_into(&mut authenticator.origin);
+    define(&server, "return '{\"decision\": \"reject\", \"message\": \"not today\"}';").await;
+    let begun = challenge(&server, token, &factor).await;
+    let valid = authenticator.get(options(&begun));
+    let rejected = answer(&server, token, &factor, &begun, &valid).await;
+    assert_error(&rejected, 403, "mfa_verification_rejected", "not today");
+    assert_eq!(get_user(&server, token).await.json()["code"], "session_not_found");
 }

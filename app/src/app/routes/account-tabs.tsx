@@ -2,7 +2,7 @@ import { Outlet, useLocation, useNavigate } from "react-router";
 import { PageHeading } from "@/components/page-heading";
 import { Card } from "@/components/ui/card";
 import { Tabs, TabsContent, TabsList, TabsTrigger } from "@/components/ui/tabs";
-import { ProviderButtons } from "@/features/auth/provider-buttons";
+import { OtherSignIns } from "@/features/auth/other-sign-ins";
 import { invitedHeading, invitedIn } from "@/lib/invited";
 import { returnPath } from "../visitor-guard";
 
@@ -18,7 +18,7 @@ const invitedSubtitles: Record<Path, string> = {
   "/register": "Create your account to accept.",
 };
 
-/** Both doors to an account, as two tabs of one screen. */
+/** Log-in and sign-up, as two tabs of one screen. */
 export function Component() {
   const location = useLocation();
   const navigate = useNavigate();
@@ -50,7 +50,7 @@ export function Component() {
             </TabsContent>
           ))}
         </Tabs>
-        <ProviderButtons returnTo={invited?.path ?? returnPath(location.state)} />
+        <OtherSignIns returnTo={invited?.path ?? returnPath(location.state)} forLogin={path === "/login"} />
       </Card>
     </>
   );

@@ -16,7 +16,7 @@ const codeSchema = z.object({
   code: z.string().check(z.trim(), z.regex(/^\d{6}$/, "Enter the 6 digits that the app shows")),
 });
 
-/** What a refused code means to the person. */
+/** The message for a rejected code. */
 export function codeFailure(error: unknown) {
   const code = codeOf(error);
   if (code === "mfa_verification_failed")
@@ -27,13 +27,27 @@ export function codeFailure(error: unknown) {
 
 interface CodeFormProps {
   factors: { id: string; friendly_name?: string | undefined }[];
-  /** The person does not want to go on. */
+  /** The person cancels. */
   onCancel: () => void;
   cancelLabel?: string;
 }
 
-/** Asks for the code of an authenticator app. The client takes over the session of the answer, and the guards see it. */
-export function CodeForm({ factors, onCancel, cancelLabel = "Back to log in" }: CodeFormProps) {
+/** The field for the code of an authenticator app. The client stores the new session, which the guards see. */
+export function CodeForm(props: CodeFormProps) {
+  const [hasApp, setHasApp] = useState(true);
+  return hasApp ? (
+    <AppCodeForm {...props} onLost={() => setHasApp(false)} />
+  ) : (
+    <RecoveryCodeForm {...props} onFound={() => setHasApp(true)} />
+  );
+}
+
+function AppCodeForm({
+  factors,
+  onCancel,
+  onLost,
+  cancelLabel = "Back to log in",
+}: CodeFormProps & { onLost: () => void }) {
   const [failure, setFailure] = useState<string | null>(null);
   const { formState, handleSubmit, register, resetField, setFocus } = useForm({
     resolver: zodResolver(codeSchema),
@@ -89,6 +103,73 @@ export function CodeForm({ factors, onCancel, cancelLabel = "Back to log in" }: 
           <SubmitButton busy={isSubmitting} busyLabel="Checking..." className="w-full">
             Continue
           </SubmitButton>
+          <Button variant="ghost" onClick={onLost}>
+            Use a recovery code
+          </Button>
+          <Button variant="ghost" onClick={onCancel}>
+            {cancelLabel}
+          </Button>
+        </div>
+      </fieldset>
+    </form>
+  );
+}
+
+const recoveryCodeSchema = z.object({ code: z.string().check(z.trim(), z.minLength(1, "Enter one of your codes")) });
+
+function recoveryCodeFailure(error: unknown) {
+  const code = codeOf(error);
+  if (code === "mfa_verification_failed") return "This code is wrong or was used before. Enter another one.";
+  if (code === "mfa_recovery_codes_locked") return "Too many wrong codes. Wait a moment, then try again.";
+  return messageOf(error);
+}
+
+function RecoveryCodeForm({
+  onCancel,
+  onFound,
+  cancelLabel = "Back to log in",
+}: CodeFormProps & { onFound: () => void }) {
+  const [failure, setFailure] = useState<string | null>(null);
+  const { formState, handleSubmit, register, setFocus } = useForm({
+    resolver: zodResolver(recoveryCodeSchema),
+    defaultValues: { code: "" },
+  });
+  const { errors, isSubmitting } = formState;
+
+  async function verify({ code }: z.infer<typeof recoveryCodeSchema>) {
+    setFailure(null);
+    const { error } = await basalt.auth.mfa.recoveryCodes.verify({ code });
+    if (!error) return;
+    setFailure(recoveryCodeFailure(error));
+    // Not sooner: in a disabled fieldset nothing takes the focus.
+    setTimeout(() => setFocus("code"));
+  }
+
+  return (
+    <form
+      noValidate
+      aria-label="Enter a recovery code"
+      onSubmit={(event) => {
+        event.stopPropagation();
+        void handleSubmit(verify)(event);
+      }}
+    >
+      <fieldset disabled={isSubmitting} className="grid gap-5">
+        <FormField label="Recovery code" hint="Each code works once" error={errors.code?.message} required>
+          <Input autoComplete="off" autoCapitalize="none" spellCheck={false} autoFocus {...register("code")} />
+        </FormField>
+        {failure && (
+          <Alert tone="destructive" role="alert">
+            <p>{failure}</p>
+          </Alert>
+        )}
+        <div className="grid gap-3">
+          <SubmitButton busy={isSubmitting} busyLabel="Checking..." className="w-full">
+            Continue
+          </SubmitButton>
+          <Button variant="ghost" onClick={onFound}>
+            Use the authenticator app
+          </Button>
           <Button variant="ghost" onClick={onCancel}>
             {cancelLabel}
           </Button>

@@ -1,6 +1,6 @@
 import type { Session } from "@supabase/supabase-js";
 
-/** Whether the person has a verified second factor that this session has not used. Policies refuse such a session, too. */
+/** Whether the person has a verified second factor that this session has not used. Policies reject such a session, too. */
 export function lacksSecondFactor({ access_token: token, user }: Pick<Session, "access_token" | "user">) {
   return user.factors?.some(({ status }) => status === "verified") === true && aalOf(token) !== "aal2";
 }

@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use webauthn_rs::prelude::Passkey;
 
-use super::{NAME_LENGTH, NewFactor, Proof};
+use super::{NAME_LENGTH, NewFactor, Proof, consult_hook, is_wrong_response, required_address};
 use crate::audit::Action;
 use crate::database;
 use crate::error::AuthError;
 use crate::error::feature::Feature;
 use crate::factors::{self, Challenge};
+use crate::hook_types::HookKind;
 use crate::limits::rate_limit::Counter;
 use crate::origin::Origin;
 use crate::sessions::Session;
@@ -115,32 +116,52 @@ impl WebAuthnAnswer<'_> {
         let party = relying_party(auth, self.rp_id)?;
         let name = format!("factor {}", self.factor.id);
         let attempt = auth.limits.accounts.attempt(&name, Counter::UnknownNetworks).await?;
-        let now = auth.now();
-        let tx = auth.begin(origin).await?;
-        let verified = async {
-            let user = users::lock(&tx, user_id).await?.ok_or(AuthError::NoSuchSub)?;
-            factors::check_challenge(&tx, &origin.client, self.factor.id, self.challenge_id, now).await?;
-            self.check(party, &tx, now).await?;
-            let proof = Proof {
-                session: self.session,
-                factor: self.factor,
-                challenge_id: self.challenge_id,
-                method: METHOD,
-            };
-            proof.raise(auth, origin, &tx, &user, now).await
+        let granted = async {
+            if auth.hooks.is_enabled(HookKind::MfaVerificationAttempt) {
+                let tx = auth.begin(origin).await?;
+                let checked = self.check(auth, origin, party, &tx, user_id, auth.now()).await;
+                let checked = database::finish(tx, checked).await.map(|_correct| ());
+                consult_hook(auth, origin, user_id, self.factor, checked).await?;
+            }
+            let now = auth.now();
+            let tx = auth.begin(origin).await?;
+            let verified = async {
+                let checked = self.check(auth, origin, party, &tx, user_id, now).await?;
+                let Verified { user, credential, aaguid } = checked;
+                factors::set_credential(&tx, self.factor.id, &credential, aaguid, now).await?;
+                let proof = Proof {
+                    session: self.session,
+                    factor: self.factor,
+                    challenge_id: Some(self.challenge_id),
+                    method: METHOD,
+                };
+                proof.raise(auth, origin, &tx, &user, now).await
+            }
+            .await;
+            database::finish(tx, verified).await
         }
         .await;
-        let granted = database::finish(tx, verified).await;
         match &granted {
             Ok(_granted) => attempt.succeeded(),
-            Err(AuthError::WrongWebAuthnResponse) => attempt.failed(),
+            Err(error) if is_wrong_response(error) => attempt.failed(),
             Err(_other) => {}
         }
         granted
     }
 
-    /// Verifies the response, and stores the new or used credential.
-    async fn check(&self, party: &RelyingParty, tx: &Tx, now: Timestamp) -> Result<(), AuthError> {
+    /// Locks the user, and verifies challenge and response.
+    async fn check(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        party: &RelyingParty,
+        tx: &Tx,
+        user_id: Uuid,
+        now: Timestamp,
+    ) -> Result<Verified, AuthError> {
+        let user = users::lock(tx, user_id).await?.ok_or(AuthError::NoSuchSub)?;
+        let address = required_address(auth, origin);
+        factors::check_challenge(tx, address, self.factor.id, self.challenge_id, now).await?;
         let wrong = |error: AuthError| {
             if matches!(error, AuthError::WebAuthnFailed) { AuthError::WrongWebAuthnResponse } else { error }
         };
@@ -157,8 +178,17 @@ impl WebAuthnAnswer<'_> {
                 (passkey, stored.aaguid)
             }
         };
-        factors::set_credential(tx, id, &json!(passkey), aaguid, now).await
+        Ok(Verified { user, credential: json!(passkey), aaguid })
     }
+}
+
+/// A verified response.
+struct Verified {
+    user: User,
+    /// The new or used credential.
+    credential: Value,
+    /// `Some` for a new credential whose authenticator reports its model.
+    aaguid: Option<Uuid>,
 }
 
 fn relying_party<'a>(auth: &'a Auth, named: Option<&str>) -> Result<&'a RelyingParty, AuthError> {

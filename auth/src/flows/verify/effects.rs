@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::audit::{self, Action};
 use crate::codes::one_time::TokenType;
 use crate::emails::mailer::Profile;
-use crate::emails::notifications;
+use crate::emails::notifications::{AccountChange, notify};
 use crate::error::AuthError;
 use crate::origin::Origin;
 use crate::state::Auth;
@@ -100,7 +100,7 @@ delete from auth.one_time_tokens where user_id = $1 and token_type::text <> 'pho
         self.set_identity("email", new, "email_verified").await?;
         if !old.is_empty() {
             let changed = Profile { email: new, ..self.user.profile() };
-            notifications::email_changed(self.tx, &self.auth.mailer, changed, old).await?;
+            notify(self.tx, &self.auth.mailer, changed, AccountChange::Email { old }).await?;
         }
         Ok(true)
     }
@@ -118,7 +118,7 @@ where id = $1";
             .map_err(|error| error.map_taken_address(AuthError::PhoneExists))?;
         self.set_identity("phone", new, "phone_verified").await?;
         let changed = Profile { phone: new, ..self.user.profile() };
-        notifications::phone_changed(self.tx, &self.auth.mailer, changed, &self.user.phone).await
+        notify(self.tx, &self.auth.mailer, changed, AccountChange::Phone { old: &self.user.phone }).await
     }
 
     async fn become_permanent(&self) -> Result<(), AuthError> {

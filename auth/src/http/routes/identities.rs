@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::audit::Action;
 use crate::database;
-use crate::emails::notifications;
+use crate::emails::notifications::{AccountChange, notify};
 use crate::error::AuthError;
 use crate::http::bearer::Bearer;
 use crate::http::request::RequestContext;
@@ -86,5 +86,6 @@ async fn unlink(
     auth.audit_log(&request.origin.client)
         .record(tx, user, Action::IdentityUnlinked, Some(traits), now)
         .await?;
-    notifications::identity_unlinked(tx, &auth.mailer, user.profile(), &identity.provider).await
+    notify(tx, &auth.mailer, user.profile(), AccountChange::IdentityUnlinked { provider: &identity.provider })
+        .await
 }

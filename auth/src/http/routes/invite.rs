@@ -63,6 +63,7 @@ pub(crate) async fn post(
     }
     .await;
     let account = database::finish(tx, account).await?;
+    auth.notify_user_created(&request.origin, invitee.id).await?;
     emails.deliver().await?;
     Ok(Json(UserBody::from(&account)).into_response())
 }

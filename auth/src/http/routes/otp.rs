@@ -75,7 +75,7 @@ async fn run(auth: &Auth, request: &RequestContext, body: OtpBody) -> Result<Res
         }
         let phone = address::phone(phone)?;
         let channel = channel(auth, channel_name)?;
-        let sign_in = PhoneSignIn { phone, data, channel, may_create };
+        let sign_in = PhoneSignIn::new(phone, data, channel, may_create);
         let message_id = Box::pin(sign_in.run(auth, &request.origin)).await?;
         return Ok(message_response(message_id));
     }
@@ -87,7 +87,8 @@ async fn run(auth: &Auth, request: &RequestContext, body: OtpBody) -> Result<Res
     }
     let email = address::email(email)?;
     auth.mailer.check_recipient(&email)?;
-    Box::pin(MagicLink { email, data, challenge, may_create }.run(auth, &request.origin)).await?;
+    let magic_link = MagicLink::new(email, data, challenge, may_create);
+    Box::pin(magic_link.run(auth, &request.origin)).await?;
     Ok(message_response(None))
 }
 

@@ -8,6 +8,7 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -17,6 +18,7 @@ use crate::error::AuthError;
 use crate::fields::text;
 use crate::flows::passkeys::{self as flows, Begun};
 use crate::http::bearer::Caller;
+use crate::http::protected::read_protected_json;
 use crate::http::request::{RequestContext, read_json};
 use crate::http::routes::admin::{Admin, TargetUser};
 use crate::http::routes::factors::registered_caller;
@@ -112,8 +114,13 @@ pub(crate) async fn sign_in_options(
     State(auth): State<Arc<Auth>>,
     _on: Passkeys,
     request: RequestContext,
+    body: Body,
 ) -> Result<Response, AuthError> {
     auth.limits.passkey.check(request.address())?;
+    // Clients may send no body, unless it has to contain a captcha's token.
+    if auth.captcha.is_some() {
+        let _body: IgnoredAny = read_protected_json(&auth, &request, body).await?;
+    }
     let begun = flows::start_sign_in(&auth, &request.origin).await?;
     Ok(options(&begun))
 }

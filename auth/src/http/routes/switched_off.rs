@@ -18,9 +18,6 @@ const OFF: &[(Feature, &str, MethodFilter)] = {
     const PUT: MethodFilter = MethodFilter::PUT;
     const DELETE: MethodFilter = MethodFilter::DELETE;
     &[
-        (Feature::ENROLL_CODES, "/factors/recovery-codes", GET.or(POST).or(DELETE)), // mfa.recoveryCodes
-        (Feature::VERIFY_CODES, "/factors/recovery-codes/verify", POST),
-        (Feature::ENROLL_CODES, "/factors/recovery-codes/regenerate", POST),
         (Feature::SAML, "/sso", POST), // signInWithSSO
         (Feature::SAML, "/sso/saml/metadata", GET),
         (Feature::SAML, "/sso/saml/acs", POST),

@@ -18,7 +18,7 @@ use crate::codes::challenge::{Challenge, ChallengeFields};
 use crate::codes::one_time::{self, CodeSettings};
 use crate::database;
 use crate::emails::mailer::Profile;
-use crate::emails::notifications;
+use crate::emails::notifications::{AccountChange, notify};
 use crate::error::AuthError;
 use crate::fields::{filled, text};
 use crate::flows::code_emails::CodeEmails;
@@ -342,7 +342,7 @@ async fn apply(
         auth.audit_log(&request.origin.client)
             .record(tx, user, Action::UserUpdatedPassword, None, now)
             .await?;
-        notifications::password_changed(tx, &auth.mailer, user.profile()).await?;
+        notify(tx, &auth.mailer, user.profile(), AccountChange::Password).await?;
     }
     if let Some(data) = &change.data {
         users::merge_metadata(tx, user.id, Metadata::User, data, now).await?;
@@ -358,7 +358,7 @@ async fn apply(
             let set = users::set_phone(tx, user.id, phone, now).await;
             set.map_err(|error| error.map_taken_address(AuthError::PhoneExists))?;
             let changed = Profile { phone, ..user.profile() };
-            notifications::phone_changed(tx, &auth.mailer, changed, &user.phone).await?;
+            notify(tx, &auth.mailer, changed, AccountChange::Phone { old: &user.phone }).await?;
         }
         Some(phone) => codes.sms.phone_change(tx, &locked, phone).await?,
         None => {}

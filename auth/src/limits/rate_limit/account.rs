@@ -88,6 +88,11 @@ impl AccountLimit {
         }
     }
 
+    /// Resets the count of wrong passwords of `login`.
+    pub(crate) fn reset(&self, login: &str, counter: Counter) {
+        self.accounts.lock().failures.pop(&self.hasher.hash_one((login, counter)));
+    }
+
     /// `None` while all slots are taken.
     fn reserve(&self, key: u64) -> Result<Option<Attempt<'_>>, AuthError> {
         let attempt = |is_pending| Attempt { limit: self, key, is_pending };

@@ -1,7 +1,9 @@
 import type { User } from "@supabase/supabase-js";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { providersQuery } from "../settings";
+import { lazyPart } from "@/components/lazy-part";
+import { LoadingState } from "@/components/page-state";
+import { signInMethodsQuery } from "../settings";
 import { Connections } from "./connections";
 import { DeleteAccount, MyData } from "./data-section";
 import { EmailForm } from "./email-form";
@@ -11,6 +13,11 @@ import { Section } from "./section";
 import { Sessions } from "./sessions";
 import { TwoFactor } from "./two-factor";
 
+const Passkeys = lazyPart(
+  () => import("./passkeys").then(({ Passkeys }) => Passkeys),
+  <LoadingState label="Loading your passkeys..." />,
+);
+
 interface AccountPageProps {
   user: User;
   onDeleted: () => void;
@@ -19,14 +26,14 @@ interface AccountPageProps {
 }
 
 export function AccountPage({ user, onDeleted, mails }: AccountPageProps) {
-  const { data: offered = [] } = useQuery(providersQuery());
+  const { data: { providers, passkeys } = { providers: [], passkeys: false } } = useQuery(signInMethodsQuery());
   const hasOthers = user.identities?.some(({ provider }) => provider !== "email") ?? false;
   return (
     <>
       <Section title="Profile" description="How you and your organization appear to your team.">
         <ProfileForm user={user} />
       </Section>
-      <Section title="Email address" description="You log in with it, and mails go to it.">
+      <Section title="Email address" description="You log in with this address and receive mail at it.">
         <EmailForm user={user} />
       </Section>
       <Section title="Password">
@@ -34,18 +41,26 @@ export function AccountPage({ user, onDeleted, mails }: AccountPageProps) {
       </Section>
       <Section
         title="Second factor"
-        description="A code from an app on your phone, asked for after your password. A stolen password alone opens nothing then."
+        description="Logging in takes your password and a code from an app on your phone. A stolen password is then not enough."
       >
         <TwoFactor />
       </Section>
-      {(offered.length > 0 || hasOthers) && (
+      {passkeys && (
+        <Section
+          title="Passkeys"
+          description="Log in with your fingerprint, your face or the PIN of your device, without a password."
+        >
+          <Passkeys />
+        </Section>
+      )}
+      {(providers.length > 0 || hasOthers) && (
         <Section title="Connected accounts" description="Other ways to log in to this account.">
-          <Connections offered={offered} />
+          <Connections offered={providers} />
         </Section>
       )}
       <Section
         title="Where you are signed in"
-        description="Sign out what you do not recognize, and change your password."
+        description="Sign out any device you do not recognize, then change your password."
       >
         <Sessions />
       </Section>
@@ -63,7 +78,7 @@ export function AccountPage({ user, onDeleted, mails }: AccountPageProps) {
       >
         <MyData user={user} />
       </Section>
-      <Section title="Delete account" description="Before anything is deleted, you see what becomes of your plans.">
+      <Section title="Delete account" description="You see what happens to your plans before anything is deleted.">
         <DeleteAccount user={user} onDeleted={onDeleted} />
       </Section>
     </>

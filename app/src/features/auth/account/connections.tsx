@@ -11,7 +11,7 @@ import { identitiesKey, identitiesQuery } from "./queries";
 const nameOf = (provider: string) =>
   provider === "email" ? "Email and password" : (providerNames[provider as ProviderName] ?? provider);
 
-/** The ways in: the password, and accounts elsewhere. */
+/** The person's sign-in methods: the password, and accounts of providers. */
 export function Connections({ offered }: { offered: ProviderName[] }) {
   const identities = useQuery(identitiesQuery());
   const unlink = useChange({
@@ -89,10 +89,10 @@ export function Connections({ offered }: { offered: ProviderName[] }) {
   );
 }
 
-/** The server links accounts by verified addresses alone, unless its operator allows more. */
+/** By default the server links accounts only by verified addresses. */
 function explain(error: Error) {
   if (codeOf(error) !== "manual_linking_disabled") return error;
   return new Error(
-    "Connecting is switched off here. Log in with an account that has your email: it is connected by itself.",
+    "This server does not connect accounts by hand. Log in with an account that has the same email address, and it is connected automatically.",
   );
 }

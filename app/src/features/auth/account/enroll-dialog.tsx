@@ -20,11 +20,11 @@ import { factorsKey } from "./queries";
 interface EnrollDialogProps {
   open: boolean;
   onOpenChange: (open: boolean) => void;
-  /** What the person has, those included whose set-up was never finished. */
+  /** The person's factors, including those whose set-up was not finished. */
   known: Factor[];
 }
 
-/** Adds an authenticator app: its secret as a picture and as text, then a code that shows it was taken over. */
+/** Adds an authenticator app: shows its secret as a QR code and as text, then verifies a code of the app. */
 export function EnrollDialog({ open, onOpenChange, known }: EnrollDialogProps) {
   return (
     <Dialog open={open} onOpenChange={onOpenChange}>
@@ -53,7 +53,7 @@ function Enrollment({ known, onDone }: { known: Factor[]; onDone: () => void }) 
   const [attempt, setAttempt] = useState(0);
   const [secret, setSecret] = useState<Secret | null>(null);
   const [failure, setFailure] = useState<string | null>(null);
-  // Those of the moment when it opened: a refetch must not begin another one.
+  // The factors when the dialog opened: a refetch must not start another enrollment.
   const [before] = useState(known);
   const { formState, handleSubmit, register, resetField, setError, setFocus } = useForm({
     resolver: zodResolver(codeSchema),
@@ -61,7 +61,7 @@ function Enrollment({ known, onDone }: { known: Factor[]; onDone: () => void }) 
   });
   const { errors, isSubmitting } = formState;
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `attempt` begins it again
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new `attempt` restarts it
   useEffect(() => {
     let picture: string | null = null;
     let isClosed = false;
@@ -86,7 +86,7 @@ function Enrollment({ known, onDone }: { known: Factor[]; onDone: () => void }) 
         <ErrorState
           size="small"
           heading="h3"
-          title="The set-up could not begin"
+          title="The set-up could not be started"
           description={failure}
           onRetry={() => setAttempt(attempt + 1)}
         />
@@ -104,7 +104,7 @@ function Enrollment({ known, onDone }: { known: Factor[]; onDone: () => void }) 
       return;
     }
     await queryClient.invalidateQueries({ queryKey: factorsKey });
-    toast.success("Authenticator app added", { description: "From now on logging in asks for its code." });
+    toast.success("Authenticator app added", { description: "Logging in now requires its code." });
     onDone();
   }
 
@@ -140,8 +140,8 @@ function Enrollment({ known, onDone }: { known: Factor[]; onDone: () => void }) 
       </FormField>
       <Alert tone="warning">
         <p>
-          Without the app you cannot log in. Add a second one, on another device, so that a lost phone does not lock you
-          out.
+          Without the app you cannot log in. Create recovery codes afterwards, or add an app on another device, so that
+          a lost phone does not lock you out.
         </p>
       </Alert>
     </DialogForm>
@@ -151,17 +151,17 @@ function Enrollment({ known, onDone }: { known: Factor[]; onDone: () => void }) 
 const unfinishedMs = 5 * 60_000;
 
 async function begin(known: Factor[]) {
-  // A set-up that was left earlier keeps its name and its place among the few that a person may have.
-  const isLeft = ({ status, created_at: at }: Factor) =>
+  // An abandoned set-up still occupies its name and counts towards the limit.
+  const isAbandoned = ({ status, created_at: at }: Factor) =>
     status === "unverified" && Date.parse(at) < Date.now() - unfinishedMs;
-  for (const { id } of known.filter(isLeft)) await basalt.auth.mfa.unenroll({ factorId: id });
+  for (const { id } of known.filter(isAbandoned)) await basalt.auth.mfa.unenroll({ factorId: id });
   const names = new Set(known.map(({ friendly_name: name }) => name));
   let number = 1;
   const name = () => (number === 1 ? "Authenticator app" : `Authenticator app ${number}`);
   while (names.has(name())) number += 1;
   const { data, error } = await basalt.auth.mfa.enroll({ factorType: "totp", friendlyName: name() });
   if (error) throw error;
-  // The client has it as a data: address.
+  // The client returns a data: URL.
   const svg = data.totp.qr_code.replace(/^data:image\/svg\+xml;utf-8,/, "");
   return { factorId: data.id, svg, text: data.totp.secret };
 }

@@ -4,10 +4,12 @@ import { loadAppConfig } from "@/lib/app-config";
 import { basalt } from "@/lib/basalt";
 
 export const factorsKey = ["account", "factors"];
+export const passkeysKey = ["account", "passkeys"];
+export const recoveryCodesKey = ["account", "recovery-codes"];
 export const sessionsKey = ["account", "sessions"];
 export const identitiesKey = ["account", "identities"];
 
-/** The person's factors, those included whose set-up was never finished. */
+/** The person's factors, including those whose set-up was not finished. */
 export const factorsQuery = () =>
   queryOptions({
     queryKey: factorsKey,
@@ -15,6 +17,27 @@ export const factorsQuery = () =>
       const { data, error } = await basalt.auth.mfa.listFactors();
       if (error) throw error;
       return data.all;
+    },
+  });
+
+/** How many recovery codes are left, for a person who has some. */
+export const recoveryCodesQuery = () =>
+  queryOptions({
+    queryKey: recoveryCodesKey,
+    queryFn: async () => {
+      const { data, error } = await basalt.auth.mfa.recoveryCodes.getStatus();
+      if (error) throw error;
+      return data;
+    },
+  });
+
+export const passkeysQuery = () =>
+  queryOptions({
+    queryKey: passkeysKey,
+    queryFn: async () => {
+      const { data, error } = await basalt.auth.passkey.list();
+      if (error) throw error;
+      return data;
     },
   });
 

@@ -11,10 +11,11 @@ import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
 import { formatDay } from "@/lib/dates";
 import { factorsKey, factorsQuery } from "./queries";
+import { RecoveryCodes } from "./recovery-codes";
 
 const EnrollDialog = lazyDialog(() => import("./enroll-dialog").then(({ EnrollDialog }) => EnrollDialog));
 
-/** Authenticator apps, whose code is asked for after the password. */
+/** Authenticator apps, which provide the second factor after the password. */
 export function TwoFactor() {
   const factors = useQuery(factorsQuery());
   const [adding, setAdding] = useState(false);
@@ -27,7 +28,7 @@ export function TwoFactor() {
     change: async (factorId: string) => {
       const { error } = await basalt.auth.mfa.unenroll({ factorId });
       if (error) throw error;
-      // The session's user still has the factor: without a new one a reload would ask for its code.
+      // The stored session still lists the factor; until it is refreshed, a reload would request its code.
       await basalt.auth.refreshSession();
     },
   });
@@ -38,14 +39,15 @@ export function TwoFactor() {
       failed="Your authenticator apps could not be loaded"
     >
       {(all) => {
-        const verified = all.filter(({ status }) => status === "verified");
+        const verified = all.filter(({ status, factor_type: type }) => status === "verified" && type === "totp");
+        const hasCodes = all.some(({ factor_type: type }) => type === "recovery_code");
         return (
           <div className="grid gap-4">
             <p className="flex flex-wrap items-center gap-2 text-sm">
               {verified.length > 0 ? <Badge tone="success">On</Badge> : <Badge tone="neutral">Off</Badge>}
               {verified.length > 0
-                ? "Logging in needs your password and a code."
-                : "Logging in needs your password alone."}
+                ? "Logging in takes your password and a code."
+                : "Logging in takes only your password."}
             </p>
             {verified.length > 0 && (
               <ul className="divide-y border-y">
@@ -75,6 +77,7 @@ export function TwoFactor() {
               <PlusIcon aria-hidden />
               Add an authenticator app
             </Button>
+            {verified.length > 0 && <RecoveryCodes exist={hasCodes} />}
             <EnrollDialog open={adding} onOpenChange={setAdding} known={all} />
             {subject && (
               <ConfirmDialog
@@ -83,7 +86,7 @@ export function TwoFactor() {
                 title="Remove Authenticator App"
                 description={
                   verified.length === 1
-                    ? "Logging in will need your password alone."
+                    ? "Logging in will take only your password."
                     : `Codes of “${nameOf(subject)}” will no longer work.`
                 }
                 confirmLabel="Remove"
