@@ -69,7 +69,8 @@ async fn recovery_code_raises_the_session_once() {
     let refreshed = refresh(&server, text(&raised, "/refresh_token")).await.expect(200).json();
     assert_eq!(claims(text(&refreshed, "/access_token"))["aal"], "aal2");
     // Only hashes are stored.
-    let stored = server.database().sql("select string_agg(code_hash, ' ') from basalt.recovery_codes").await;
+    let stored =
+        server.database().admin_sql("select string_agg(code_hash, ' ') from basalt.recovery_codes").await;
     let stored = stored[0][0].clone().unwrap();
     assert!(codes.iter().all(|code| !stored.contains(code)));
 }
