@@ -197,7 +197,7 @@ async fn four_servers_on_one_database_follow_their_variables() {
     // No server enforces its secrets on the others or changes their passwords.
     let kept = database.admin_sql("select fingerprint from basalt.instance").await;
     assert_eq!(kept, [[None]]);
-    assert!(confirming.log().contains("not available yet"), "{}", confirming.log());
+    assert!(!confirming.log().contains("not available yet"), "{}", confirming.log());
     for server in [&confirming, &symmetric, &closed, &asymmetric] {
         assert!(!server.log().contains("ERROR"), "{}", server.log());
     }
