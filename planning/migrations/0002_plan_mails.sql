@@ -22,6 +22,7 @@ comment on table functions.plan_mails is 'Digests, reminders and mentions: each 
 create index plan_mails_due on functions.plan_mails (next_attempt_at) where done_at is null and next_attempt_at is not null;
 create index plan_mails_done on functions.plan_mails (done_at) where done_at is not null;
 create index plan_mails_plan on functions.plan_mails (plan_id, user_id, created_at);
+alter table functions.plan_mails enable row level security;
 -- The app's functions run as this role.
 grant select, insert on functions.plan_mails to postgres;
 
@@ -31,6 +32,7 @@ create table functions.link_keys (
   key bytea not null check (octet_length(key) >= 32)
 );
 comment on table functions.link_keys is 'Keys that sign links in mails.';
+alter table functions.link_keys enable row level security;
 insert into functions.link_keys (purpose, key) values (
   'stop plan mails',
   sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8'))

@@ -47,8 +47,8 @@ const sections = [
     heading: "How long",
     text: (
       <p>
-        As long as you have an account. When you delete a plan, its tasks go with it at once and its files soon after.
-        Backups that still hold them expire in their turn.
+        As long as you have an account. A plan that you delete stays in the bin for 30 days, where you can restore it or
+        delete it for good; then its tasks and files are removed. Backups that still hold them expire in their turn.
       </p>
     ),
   },

@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
 import { messageOf } from "@/lib/errors";
-import type { Person } from "@/lib/people";
+import { type Person, peopleQuery } from "@/lib/people";
 import { deleteRow, updateRow, updateSeen } from "@/lib/plan-rows";
 import { toast } from "@/lib/toast";
 import { membersAmong, toNames } from "./names";
@@ -50,11 +50,19 @@ export function useCreateTask(planId: string) {
 
 /** Changes a due date or the people where they stand. `false` when another person has changed the task meanwhile. */
 export function useUpdateFact(planId: string) {
+  const queryClient = useQueryClient();
+  const withIds = async (fact: TaskFact) => {
+    if (!("responsible_party" in fact)) return fact;
+    const people = await queryClient.ensureQueryData(peopleQuery(planId));
+    const members = [...people.values()].filter(({ isMember }) => isMember);
+    return { ...fact, responsible_ids: membersAmong(fact.responsible_party, members) };
+  };
   return useChange({
     failed: "Error updating task",
     refetches: [taskKeys.list(planId), taskKeys.counts()],
     change: async ({ base, fact }: { base: Pick<Task, "id" | "updated_at">; fact: TaskFact }) => {
-      const saved = await updateSeen("tasks", { id: base.id, updated_at: base.updated_at }, fact, "task");
+      const columns = await withIds(fact);
+      const saved = await updateSeen("tasks", { id: base.id, updated_at: base.updated_at }, columns, "task");
       if (saved) toast.success("Task updated");
       return saved;
     },
