@@ -29,8 +29,11 @@ begin
   ), copies as (
     select p.id, row_number() over (order by p.position) as place from public.priorities p where p.plan_id = copy_id
   )
-  insert into public.tasks (priority_id, title, description, measure_success, due_date, responsible_party, is_completed)
-  select c.id, t.title, t.description, t.measure_success, t.due_date, t.responsible_party, false
+  -- Of `responsible_ids` (0027), a trigger keeps the caller alone.
+  insert into public.tasks (
+    priority_id, title, description, measure_success, due_date, responsible_party, responsible_ids, is_completed
+  )
+  select c.id, t.title, t.description, t.measure_success, t.due_date, t.responsible_party, t.responsible_ids, false
   from originals o
   join copies c using (place)
   join public.tasks t on t.priority_id = o.id
