@@ -17,6 +17,7 @@ const proxy = {
 const kit = new RegExp(
   [
     "node_modules/(?:class-variance-authority|clsx|tailwind-merge|@radix-ui/react-(?:slot|compose-refs|primitive))/",
+    "node_modules/lucide-react/.*/arrow-right\\.",
     "src/components/(?:ui/(?:button|card|skeleton|spinner)|page-state|lazy-part|logo|columns-chart)\\.tsx",
     "src/features/(?:auth/(?:auth-context|deliberate-sign-out)|billing/pending-plan|members/invitation)\\.tsx?",
     "src/lib/(?:bytes|cn|errors|safe-url|session-storage|mail-link|app-config|public-rows|fields|toast)\\.ts",

@@ -120,7 +120,8 @@ test("save rate limit keeps the text and allows a retry", async ({ person, signe
   expect((toast?.x ?? 0) + (toast?.width ?? 0)).toBeLessThan(save?.x ?? 0);
   busy = false;
   await dialog.getByRole("button", { name: "Create Plan" }).click();
-  await expect(page.getByRole("article", { name: "Patient plan" })).toBeVisible();
+  // The new plan opens.
+  await expect(page.getByRole("heading", { level: 1, name: "Patient plan" })).toBeVisible();
 });
 
 test.describe("failing server", () => {
@@ -237,7 +238,8 @@ test.describe("offline", () => {
     await page.context().setOffline(false);
     await expect(page.getByText("You are offline. Changes cannot be saved.")).toBeHidden();
     await dialog.getByRole("button", { name: "Create Plan" }).click();
-    await expect(page.getByRole("article", { name: "Written on a train" })).toBeVisible();
+    // The new plan opens.
+    await expect(page.getByRole("heading", { level: 1, name: "Written on a train" })).toBeVisible();
   });
 
   test("failed check-off is reverted", async ({ person, signedIn }) => {

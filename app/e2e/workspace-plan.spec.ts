@@ -129,7 +129,7 @@ test("priorities and tasks are added, edited and deleted", async ({ person, sign
   await dialog.getByLabel("Focus Area").fill("Find two halls");
   await dialog.getByRole("button", { name: "Update Task" }).click();
   await expectToast(page, "Task updated");
-  await expect(card.getByText("Find two halls")).toBeVisible();
+  await expect(card.getByText("Find two halls", { exact: true })).toBeVisible();
 
   await card.getByRole("button", { name: "Actions for Find two halls" }).click();
   await page.getByRole("menuitem", { name: "Delete task" }).click();
@@ -264,7 +264,7 @@ test("concurrent edit is not overwritten silently", async ({ person, signedIn })
   await dialog.getByRole("button", { name: "Keep my version" }).click();
   await dialog.getByRole("button", { name: "Update Task" }).click();
   await expectToast(page, "Task updated");
-  await expect(page.getByText("Find mine")).toBeVisible();
+  await expect(page.getByText("Find mine", { exact: true })).toBeVisible();
 
   await edit();
   await dialog.getByLabel("Focus Area").fill("Find mine again");

@@ -61,7 +61,9 @@ test("each role sees the right controls", async ({ person, signedIn }) => {
       await expect(page.getByRole("region", { name: "Organization" })).toContainText("Riverside Trust");
       await button(page, "More actions for this plan").click();
       await expect(page.getByRole("menuitem")).toHaveText(
-        role === "owner" ? ["Print view", "Export to CSV", "Delete plan"] : ["Print view", "Export to CSV"],
+        role === "owner"
+          ? ["Print view", "Export to CSV", "Activity", "Delete plan"]
+          : ["Print view", "Export to CSV", "Activity"],
       );
       await page.keyboard.press("Escape");
 
@@ -129,7 +131,7 @@ test("server rejects a viewer's writes", async ({ person, signedIn }) => {
   await button(page, "More actions for this plan").click();
   await page.getByRole("menuitem", { name: "Delete plan" }).click();
   await page.getByRole("alertdialog").getByRole("button", { name: "Delete Plan" }).click();
-  await toast(/Error deleting plan.*This plan no longer exists, or you may not change it\./);
+  await toast(/Error deleting plan.*This plan no longer exists, or you may not delete it\./);
   expect((await server().from("tasks").select("is_completed").eq("plan_id", planId)).data).toEqual([
     { is_completed: false },
   ]);

@@ -22,7 +22,8 @@ test("owner invites, changes roles and removes members", async ({ person, signed
   const table = page.getByRole("table", { name: "Team members" });
   await expect(table.getByRole("columnheader")).toHaveText(["Email", "Role", "Status", "Actions"]);
   // Ordered by role.
-  await expect(table.getByRole("rowheader")).toHaveText([`${maria.email}(you)`, tom.email, vera.email]);
+  await expect(table.getByRole("rowheader")).toContainText([maria.email, tom.email, vera.email]);
+  await expect(row(page, maria.email)).toContainText("(you)");
   await expect(row(page, tom.email)).toContainText("Active");
 
   await page.getByRole("button", { name: "Invite Member" }).click();

@@ -109,7 +109,7 @@ test("all lists update live", async ({ person, signedIn }) => {
     .throwOnError();
   await expect(priorityCard(page, "Fresh produce")).toBeVisible();
   await client.from("tasks").insert({ priority_id: made.data.id, title: "Agreement with a farm" }).throwOnError();
-  await expect(priorityCard(page, "Fresh produce").getByText("Agreement with a farm")).toBeVisible();
+  await expect(priorityCard(page, "Fresh produce").getByText("Agreement with a farm", { exact: true })).toBeVisible();
   await client.from("tasks").delete().eq("title", "Agreement with a farm").throwOnError();
   await expect(priorityCard(page, "Fresh produce").getByText("No tasks available")).toBeVisible();
   await client.from("priorities").delete().eq("id", made.data.id).throwOnError();

@@ -7,6 +7,8 @@ interface ShowItemProps {
 }
 
 const patienceMs = 3000;
+/** A dialog that closes gives the focus back some moments after it has left the page. */
+const framesFocused = 10;
 
 /** Scrolls to a row of the plan's list and focuses it. A task's row may be rendered only when its priority comes near. */
 export function ShowItem({ id, priorityId }: ShowItemProps) {
@@ -14,11 +16,14 @@ export function ShowItem({ id, priorityId }: ShowItemProps) {
     const until = performance.now() + patienceMs;
     let frame = 0;
     let nearby = false;
+    let focused = 0;
     const look = () => {
       const row = rowOf(id);
-      // A dialog that closes, the command palette say, gives the focus back to where it was.
-      const isFree = !document.querySelector("[role=dialog]");
-      if (row && isFree) return show(row);
+      if (row && !document.querySelector("[role=dialog]")) {
+        focused = document.activeElement === row ? focused + 1 : 0;
+        if (focused === 0) show(row);
+        if (focused === framesFocused) return;
+      }
       if (!nearby && !row) {
         const priority = rowOf(priorityId);
         priority?.scrollIntoView({ block: "start" });

@@ -1,8 +1,9 @@
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { PersonFace } from "@/components/person-face";
 import { useLive } from "@/hooks/use-live";
-import { type Person, peopleQuery } from "@/lib/people";
+import { type Person, peopleKey, peopleQuery } from "@/lib/people";
+import { memberKeys, memberListQuery } from "./queries";
 
 interface PresentPeopleProps {
   planId: string;
@@ -20,12 +21,15 @@ export function PresentPeople({ planId, userId, present }: PresentPeopleProps) {
   const everyone = useQuery({ ...peopleQuery(planId), enabled: others.length > 0 });
   const people = others.flatMap((id) => everyone.data?.get(id) ?? []).filter(({ isMember }) => isMember);
 
-  // Somebody who has just joined the team: the list is older than they are.
-  const { refetch } = everyone;
-  const newcomer = others.find((id) => everyone.data && !everyone.data.has(id));
+  // Of somebody who has just joined the team, the lists know nothing yet, or an invitation.
+  const queryClient = useQueryClient();
+  const members = useQuery({ ...memberListQuery(planId), enabled: others.length > 0 });
+  const newcomer = others.find((id) => members.data && !members.data.some(({ user_id }) => user_id === id));
   useEffect(() => {
-    if (newcomer) void refetch();
-  }, [newcomer, refetch]);
+    if (!newcomer) return;
+    void queryClient.invalidateQueries({ queryKey: memberKeys.list(planId) });
+    void queryClient.invalidateQueries({ queryKey: peopleKey(planId) });
+  }, [newcomer, planId, queryClient]);
 
   if (!live || people.length === 0) return null;
   const shown = people.slice(0, people.length > mostShown ? mostShown - 1 : mostShown);
