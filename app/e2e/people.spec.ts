@@ -73,7 +73,7 @@ test("members are suggested as responsible, stored as ids, and find their tasks"
   await his.getByRole("link", { name: /Find a hall/ }).click();
   await expect(his.getByRole("dialog", { name: "Find a hall" })).toBeVisible();
 
-  // Who leaves the team is no longer responsible by id.
+  // A member who leaves the team loses the task's id, not the name.
   await maria.client.from("plan_members").delete().eq("user_id", tom.id).throwOnError();
   const left = await maria.client.from("tasks").select("responsible_party, responsible_ids").single().throwOnError();
   expect(left.data).toEqual({ responsible_party: ["The board", "Tom Okafor"], responsible_ids: [] });

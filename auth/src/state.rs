@@ -181,7 +181,7 @@ impl Auth {
         self.hooks.before_user_created(origin, now, &new.preview(now)).await
     }
 
-    /// Runs the hook after the user `id` was created. Does nothing if there is no such user: the request found an existing account,
+    /// Runs the hook after the user `id` was created. Does nothing if the user does not exist: the request found an existing account,
     /// and did not use the id. Call it after the commit.
     ///
     /// # Errors

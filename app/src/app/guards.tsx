@@ -8,7 +8,7 @@ const SessionEndedDialog = lazyExtra(() =>
   import("@/features/auth/session-ended-dialog").then(({ SessionEndedDialog }) => SessionEndedDialog),
 );
 
-// Fetched when the person first uses the page, of which it is no part.
+// Fetched when the person first uses the page, because the page can be shown without it.
 const used = new Promise((resolve) => {
   for (const sign of ["pointermove", "keydown"]) window.addEventListener(sign, resolve, { once: true });
 });

@@ -28,7 +28,7 @@ export const commentListQuery = (planId: string, taskId: string) =>
     queryKey: commentKeys.list(planId, taskId),
     queryFn: async ({ signal, pageParam }) => {
       let rows = basalt.from("task_comments").select("*").eq("task_id", taskId);
-      // Comments of one instant are told apart by their ids.
+      // Comments of one instant are ordered by their ids.
       if (pageParam) {
         const { created_at: at, id } = pageParam;
         rows = rows.or(`created_at.lt."${at}",and(created_at.eq."${at}",id.lt.${id})`);

@@ -21,7 +21,7 @@ export function PresentPeople({ planId, userId, present }: PresentPeopleProps) {
   const everyone = useQuery({ ...peopleQuery(planId), enabled: others.length > 0 });
   const people = others.flatMap((id) => everyone.data?.get(id) ?? []).filter(({ isMember }) => isMember);
 
-  // Of somebody who has just joined the team, the lists know nothing yet, or an invitation.
+  // The lists do not show a newcomer yet, or only the invitation.
   const queryClient = useQueryClient();
   const members = useQuery({ ...memberListQuery(planId), enabled: others.length > 0 });
   const newcomer = others.find((id) => members.data && !members.data.some(({ user_id }) => user_id === id));

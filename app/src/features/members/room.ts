@@ -7,7 +7,7 @@ import { bindTable, stayJoined } from "@/lib/live";
 import { peopleKey } from "@/lib/people";
 import { memberKeys } from "./queries";
 
-// Of members, only ids and roles are published, so that an invitation's token never travels: whoever changes the team says so here.
+// Only ids and roles of members are published, without invitation tokens. A client that changes the team therefore broadcasts it here.
 const teamChanged = "team";
 
 const lookAnewMs = 300;

@@ -303,7 +303,7 @@ async function copyLink(link: string) {
     await navigator.clipboard.writeText(link);
     toast.success("Invite link copied");
   } catch {
-    // Denied, or a page that came over plain HTTP: there is no clipboard then.
+    // The browser denies the clipboard, or the page was loaded over plain HTTP.
     toast.info("Copy this link", { description: link, duration: 30_000 });
   }
 }

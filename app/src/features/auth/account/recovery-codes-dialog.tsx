@@ -22,7 +22,7 @@ export function CodesDialog({ open, onOpenChange, codes }: CodesDialogProps) {
       await navigator.clipboard.writeText(text);
       toast.success("Recovery codes copied");
     } catch {
-      // Denied, or a page that came over plain HTTP: there is no clipboard then.
+      // The browser denies the clipboard, or the page was loaded over plain HTTP.
       toast.error("The codes could not be copied", { description: "Download them instead." });
     }
   }
