@@ -1,4 +1,5 @@
 import { type KeyboardEvent, useId, useRef, useState } from "react";
+import { flushSync } from "react-dom";
 import { PersonFace } from "@/components/person-face";
 import { SubmitButton } from "@/components/submit-button";
 import { Textarea } from "@/components/ui/input";
@@ -52,12 +53,10 @@ export function CommentForm({ people, busy, onTyped, onSend }: CommentFormProps)
   function choose(person: Person) {
     if (!mention) return;
     const before = `${text.slice(0, mention.start)}@${person.name} `;
-    change(before + text.slice(caret).replace(/^ /, ""), before.length);
-    // After React has written the text.
-    requestAnimationFrame(() => {
-      field.current?.focus();
-      field.current?.setSelectionRange(before.length, before.length);
-    });
+    // At once: a key pressed before the caret is placed would land in front of the rest.
+    flushSync(() => change(before + text.slice(caret).replace(/^ /, ""), before.length));
+    field.current?.focus();
+    field.current?.setSelectionRange(before.length, before.length);
   }
 
   async function send() {
