@@ -1,7 +1,7 @@
 alter table public.person_settings enable row level security;
 revoke all on public.person_settings from anon, authenticated, service_role;
-grant select, delete on public.person_settings to authenticated;
-grant insert (user_id, time_zone), update (user_id, time_zone, updated_at) on public.person_settings to authenticated;
+grant select, update, delete on public.person_settings to authenticated;
+grant insert (user_id, time_zone) on public.person_settings to authenticated;
 grant all on public.person_settings to service_role;
 
 drop policy if exists "users read their settings" on public.person_settings;

@@ -1,8 +1,7 @@
 alter table public.plan_mail_settings enable row level security;
 revoke all on public.plan_mail_settings from anon, authenticated, service_role;
-grant select, delete on public.plan_mail_settings to authenticated;
-grant insert (user_id, plan_id, digest, reminders, mentions), update (user_id, plan_id, digest, reminders, mentions, updated_at)
-  on public.plan_mail_settings to authenticated;
+grant select, update, delete on public.plan_mail_settings to authenticated;
+grant insert (user_id, plan_id, digest, reminders, mentions) on public.plan_mail_settings to authenticated;
 grant all on public.plan_mail_settings to service_role;
 
 -- Members decide for themselves, and only about plans that they see.
