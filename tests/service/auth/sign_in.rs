@@ -140,6 +140,23 @@ async fn seeded_users_are_rehashed_at_sign_in() {
 }
 
 #[tokio::test]
+async fn simultaneous_sign_ins_survive_a_rehash() {
+    let server = shared().await;
+    let _rows = server
+        .sql(
+            "insert into auth.users (id, aud, role, email, encrypted_password, email_confirmed_at, created_at, updated_at)
+             values (gen_random_uuid(), 'authenticated', 'authenticated', 'tabs@example.org',
+               extensions.crypt('secret1', extensions.gen_salt('bf', 6)), now(), now(), now())",
+        )
+        .await;
+    // Each verifies the seeded hash; the first to finish replaces it.
+    let sign_ins = (0..4).map(|_| sign_in(&server, "tabs@example.org", "secret1"));
+    for response in futures_util::future::join_all(sign_ins).await {
+        let _session = response.expect(200);
+    }
+}
+
+#[tokio::test]
 async fn weak_password_signs_in_with_a_warning() {
     let server = quick().config("auth.password_required_characters", "abc:123").start().await;
     let _session = post(&server, "/signup", &json!({ "email": "ada@example.org", "password": "aaaaa1" }))

@@ -100,12 +100,34 @@ impl PasswordGrant {
             Verdict::Right | Verdict::Wrong => None,
         };
         let state = PasswordState { verified: Some(&verified), rehashed: rehashed.as_deref() };
-        let mut granted = begin(auth, origin, &user, login, state).await?;
-        if rehashed.is_some() {
-            crate::metrics::rehashed();
-        }
+        let mut granted = match begin(auth, origin, &user, login, state).await? {
+            Some(granted) => {
+                if rehashed.is_some() {
+                    crate::metrics::rehashed();
+                }
+                granted
+            }
+            None => self.begin_with_current_hash(auth, origin, login).await?,
+        };
         granted.weak_password = Some(auth.password_rules.weakness(password).await);
         Ok(granted)
+    }
+
+    /// Begins the session of a password that was correct for a hash replaced in the meantime: by a simultaneous sign-in
+    /// that rehashed the same password, or by a new password.
+    async fn begin_with_current_hash(
+        &self,
+        auth: &Auth,
+        origin: &Origin,
+        login: Login<'_>,
+    ) -> Result<Granted, AuthError> {
+        let found = find(auth, origin, login).await?;
+        if let Some(user) = &found {
+            check_state(auth, user, login)?;
+        }
+        let (user, verified, _) = verify(auth, found, text(&self.password), false).await?;
+        let state = PasswordState { verified: Some(&verified), rehashed: None };
+        begin(auth, origin, &user, login, state).await?.ok_or(AuthError::InvalidCredentials)
     }
 }
 
@@ -202,13 +224,14 @@ fn check_state(auth: &Auth, user: &User, login: Login<'_>) -> Result<(), AuthErr
     }
 }
 
+/// `None` if the user was deleted, or the stored hash is no longer the verified one.
 async fn begin(
     auth: &Auth,
     origin: &Origin,
     user: &User,
     login: Login<'_>,
     state: PasswordState<'_>,
-) -> Result<Granted, AuthError> {
+) -> Result<Option<Granted>, AuthError> {
     let provider = match login {
         Login::Email(_) => "email",
         Login::Phone(_) => "phone",
@@ -222,7 +245,7 @@ async fn begin(
         match database::finish(tx, begun).await {
             // Safe even if the session began before the connection broke.
             Err(error) if may_repeat && error.is_lost_connection() => may_repeat = false,
-            begun => return begun?.ok_or(AuthError::InvalidCredentials),
+            begun => return begun,
         }
     }
 }
