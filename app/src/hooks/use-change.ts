@@ -4,8 +4,8 @@ import { toast } from "@/lib/toast";
 
 interface ChangeOptions<Variables, Result> {
   change: (variables: Variables) => Promise<Result>;
-  /** Title of the toast when it worked; nothing where the screen itself says so. */
-  done?: string;
+  /** Title of the toast when it worked, or raises it; unset where the screen itself shows the result. */
+  done?: string | ((result: Result, variables: Variables) => void);
   /** Title of the toast when it failed. */
   failed: string;
   /** Failures that need no toast: the person stopped it. */
@@ -26,9 +26,10 @@ export function useChange<Variables, Result>({
   const refetch = () => Promise.all(refetches.map((queryKey) => queryClient.invalidateQueries({ queryKey })));
   return useMutation({
     mutationFn: change,
-    onSuccess: async () => {
+    onSuccess: async (result, variables) => {
       await refetch();
-      if (done) toast.success(done);
+      if (typeof done === "function") done(result, variables);
+      else if (done) toast.success(done);
     },
     onError: (error) => {
       if (isQuiet?.(error)) return;

@@ -60,9 +60,9 @@ export function useArchivePlan() {
   return useChange({
     failed: "Error updating plan",
     refetches: [planKeys.all],
+    done: (_, { archived }) => toast.success(archived ? "Plan archived" : "Plan restored from the archive"),
     change: async ({ id, archived }: { id: string; archived: boolean }) => {
       await updateRow("plans", id, { archived_at: archived ? new Date().toISOString() : null }, "plan");
-      toast.success(archived ? "Plan archived" : "Plan restored from the archive");
     },
   });
 }
@@ -84,15 +84,17 @@ export function useDuplicatePlan() {
 export function useDeletePlan() {
   const restore = useRestorePlan();
   return useChange({
+    // Raised once the list no longer shows the plan: "Undo" must not compete with that refetch.
+    done: (_, id) =>
+      toast.success("Plan deleted", {
+        description: "You can restore it for 30 days.",
+        action: { label: "Undo", onClick: () => restore.mutate(id) },
+      }),
     failed: "Error deleting plan",
     refetches: [planKeys.all],
     change: async (id: string) => {
       const { data } = await basalt.rpc("move_plan_to_bin", { plan: id }).throwOnError();
       requireRow(data[0] ?? null, "This plan no longer exists, or you may not delete it.");
-      toast.success("Plan deleted", {
-        description: "You can restore it for 30 days.",
-        action: { label: "Undo", onClick: () => restore.mutate(id) },
-      });
     },
   });
 }
