@@ -107,7 +107,8 @@ impl PasswordGrant {
                 }
                 granted
             }
-            None => self.begin_with_current_hash(auth, origin, login).await?,
+            // Rare: not part of every sign-in's future.
+            None => Box::pin(self.begin_with_current_hash(auth, origin, login)).await?,
         };
         granted.weak_password = Some(auth.password_rules.weakness(password).await);
         Ok(granted)
