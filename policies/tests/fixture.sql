@@ -132,3 +132,17 @@ insert into public.plan_activity (plan_id, action, subject, title, created_at) v
 insert into public.person_settings (user_id, time_zone) values ('7e570000-0000-4000-8000-000000000002', 'Pacific/Kiritimati');
 insert into public.plan_mail_settings (user_id, plan_id, digest) values
   ('7e570000-0000-4000-8000-000000000002', '7e571000-0000-4000-8000-000000000001', false);
+
+insert into public.plans (id, user_id, title) values
+  ('7e571000-0000-4000-8000-000000000006', '7e570000-0000-4000-8000-000000000006', 'Another plan without a report');
+-- Reports of three plans with links: one that works and one that has expired, one of another plan, one of a plan in the bin.
+insert into public.plan_reports (plan_id, first_day, last_day, comment) values
+  ('7e571000-0000-4000-8000-000000000001', '2026-01-01', '2026-12-31', 'The comment'),
+  ('7e571000-0000-4000-8000-000000000002', '2026-01-01', '2026-12-31', 'Another comment'),
+  ('7e571000-0000-4000-8000-000000000005', '2026-01-01', '2026-12-31', 'A deleted comment');
+insert into public.plan_report_links (id, plan_id, token, valid_days, created_by) values
+  ('7e57c000-0000-4000-8000-000000000001', '7e571000-0000-4000-8000-000000000001', 'test-token', 30, '7e570000-0000-4000-8000-000000000004'),
+  ('7e57c000-0000-4000-8000-000000000002', '7e571000-0000-4000-8000-000000000001', 'test-token-expired', 30, null),
+  ('7e57c000-0000-4000-8000-000000000003', '7e571000-0000-4000-8000-000000000002', 'test-token-another', null, null),
+  ('7e57c000-0000-4000-8000-000000000004', '7e571000-0000-4000-8000-000000000005', 'test-token-deleted', null, null);
+update public.plan_report_links set expires_at = now() - interval '1 second' where token = 'test-token-expired';

@@ -368,6 +368,88 @@ export type Database = {
           },
         ]
       }
+      plan_report_links: {
+        Row: {
+          created_at: string
+          created_by: string | null
+          expires_at: string | null
+          id: string
+          last_used_at: string | null
+          plan_id: string
+          token: string
+          valid_days: number | null
+        }
+        Insert: {
+          created_at?: string
+          created_by?: string | null
+          expires_at?: string | null
+          id?: string
+          last_used_at?: string | null
+          plan_id: string
+          token?: string
+          valid_days?: number | null
+        }
+        Update: {
+          created_at?: string
+          created_by?: string | null
+          expires_at?: string | null
+          id?: string
+          last_used_at?: string | null
+          plan_id?: string
+          token?: string
+          valid_days?: number | null
+        }
+        Relationships: [
+          {
+            foreignKeyName: "plan_report_links_plan_id_fkey"
+            columns: ["plan_id"]
+            isOneToOne: false
+            referencedRelation: "plan_reports"
+            referencedColumns: ["plan_id"]
+          },
+        ]
+      }
+      plan_reports: {
+        Row: {
+          comment: string | null
+          created_at: string
+          excluded_priorities: string[]
+          first_day: string
+          last_day: string
+          plan_id: string
+          time_zone: string
+          updated_at: string
+        }
+        Insert: {
+          comment?: string | null
+          created_at?: string
+          excluded_priorities?: string[]
+          first_day: string
+          last_day: string
+          plan_id: string
+          time_zone?: string
+          updated_at?: string
+        }
+        Update: {
+          comment?: string | null
+          created_at?: string
+          excluded_priorities?: string[]
+          first_day?: string
+          last_day?: string
+          plan_id?: string
+          time_zone?: string
+          updated_at?: string
+        }
+        Relationships: [
+          {
+            foreignKeyName: "plan_reports_plan_id_fkey"
+            columns: ["plan_id"]
+            isOneToOne: true
+            referencedRelation: "plans"
+            referencedColumns: ["id"]
+          },
+        ]
+      }
       plans: {
         Row: {
           archived_at: string | null
@@ -932,6 +1014,17 @@ export type Database = {
           user_id: string
         }[]
       }
+      get_plan_report: {
+        Args: {
+          excluded: string[]
+          first_day: string
+          last_day: string
+          plan: string
+          time_zone: string
+        }
+        Returns: Json
+      }
+      get_shared_report: { Args: { token: string }; Returns: Json }
       get_user_email_by_id: {
         Args: { user_id_to_search: string }
         Returns: string

@@ -193,3 +193,66 @@ async fn replica_identities_cover_realtime_filters() {
     ];
     assert_eq!(values(&client, identities).await, expected);
 }
+
+#[tokio::test]
+async fn report_counts_days_in_its_time_zone() {
+    let (_database, client) = app_database().await;
+    client.batch_execute(&fixture()).await.unwrap();
+    // One of two priorities; tasks that were completed, late, upcoming and undated on the report's last day, and a task that was
+    // completed on New Year's Eve in UTC, which is New Year's Day on Kiritimati.
+    client
+        .batch_execute(&format!(
+            "insert into priorities (id, plan_id, title) values ('7e574000-0000-4000-8000-0000000000aa', '{PLAN}', 'Hubs');
+             insert into tasks (priority_id, title, due_date, is_completed)
+             select '7e574000-0000-4000-8000-0000000000aa', *
+             from (values ('Done at midnight', date '2020-01-05', true), ('Done in March', null, true),
+               ('Done too late', '2020-03-20', true), ('Late', '2020-03-31', false), ('Next', '2020-06-29', false),
+               ('Later', '2020-06-30', false), ('Undated', null, false)) as t;
+             update tasks set completed_at = case title when 'Done at midnight' then timestamptz '2019-12-31 11:00+00'
+               when 'Done in March' then timestamptz '2020-03-31 09:59+00' else timestamptz '2020-03-31 10:00+00' end
+             where is_completed;"
+        ))
+        .await
+        .unwrap();
+    become_user(&client, OWNER).await;
+    let report = async |path: &str, zone: &str| {
+        let sql = format!(
+            "select jsonb_path_query_array(get_plan_report('{PLAN}', '2020-01-01', '2020-03-31', '{zone}',
+               '{{7e574000-0000-4000-8000-000000000001}}'), '{path}')::text"
+        );
+        values(&client, &sql).await.concat()
+    };
+
+    let titles = |list: &str| format!("$.lists.{list}.tasks[*].title");
+    let island = "Pacific/Kiritimati";
+    assert_eq!(report(&titles("done"), island).await, r#"["Done at midnight", "Done in March"]"#);
+    assert_eq!(report(&titles("done"), "UTC").await, r#"["Done in March", "Done too late"]"#);
+    assert_eq!(report(&titles("late"), island).await, r#"["Done too late", "Late"]"#);
+    assert_eq!(report(&titles("next"), island).await, r#"["Next"]"#);
+    assert_eq!(report("$.lists.later.total", island).await, "[1]");
+    assert_eq!(report("$.lists.undated.total", island).await, "[1]");
+    assert_eq!(report("$.months[*].completed", island).await, "[1, 0, 1]");
+    assert_eq!(report("$.months[*].month", island).await, r#"["2020-01-01", "2020-02-01", "2020-03-01"]"#);
+    assert_eq!(report("$.priorities[*]", island).await, r#"[{"title": "Hubs", "total": 7, "completed": 2}]"#);
+    assert_eq!(report("$.as_of", island).await, r#"["2020-03-31"]"#);
+}
+
+#[tokio::test]
+async fn report_of_thousands_of_tasks_is_bounded() {
+    let (_database, client) = app_database().await;
+    client.batch_execute(&fixture()).await.unwrap();
+    client
+        .batch_execute(
+            "insert into tasks (priority_id, title, due_date)
+             select '7e574000-0000-4000-8000-000000000001', 'Task ' || n, date '2020-01-01' from generate_series(1, 5000) n",
+        )
+        .await
+        .unwrap();
+    let report = "select (r #>> '{lists,late,total}') || ' ' || jsonb_array_length(r #> '{lists,late,tasks}') || ' ' || (r ->> 'comment')
+         from get_shared_report('test-token') r";
+    client.batch_execute("set role anon").await.unwrap();
+    assert_eq!(values(&client, report).await, ["5000 200 The comment"]);
+    client.batch_execute("reset role").await.unwrap();
+    let used = "select count(*) from plan_report_links where last_used_at is not null";
+    assert_eq!(values(&client, used).await, ["1"]);
+}
