@@ -6,19 +6,31 @@
 //! change of the channel's tables. Channels that a slow policy or filter does not concern have no open batch
 //! and do not wait for it.
 //!
-//! Decided changes that wait are limited in number per channel and in bytes for all channels.
+//! Decided changes that wait are limited in number per channel and in bytes for all channels. Before a channel reaches its
+//! limit, those of its tables that are ahead of the others pause: a large transaction over several tables is then delivered
+//! at the pace of the slowest. Deadlock is impossible, because the table with the earliest unplanned change never pauses for
+//! another table's unplanned change, and evaluations under way do not depend on pauses.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use basalt_core::memory::ByteBudget;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::Position;
 use super::batch::Item;
-use super::outbox::{Outgoing, Overflow};
+use super::outbox::{MAX_PLANNED, Outgoing, Overflow};
 use super::subscriptions::Subscriber;
+
+/// Most changes in one batch.
+const BATCH: usize = 256;
+/// The same with a hundred busy tables or more.
+const SMALL_BATCH: usize = 16;
+/// How often a paused table checks again without progress: a channel may have ended, or a batch moved to a slow lane.
+const PAUSE_CHECK: Duration = Duration::from_millis(20);
 
 /// Unplanned changes of one table.
 pub(super) struct TableQueue {
@@ -49,11 +61,12 @@ impl TableQueue {
         self.filled.notify_one();
     }
 
-    /// Waits for the next batch, up to `max` changes with the same table definition. `None` once the queue
+    /// Waits for the next batch, up to `max()` changes with the same table definition. `None` once the queue
     /// is closed and empty.
-    pub(super) async fn next(&self, max: usize) -> Option<Vec<Item>> {
+    async fn next(&self, max: impl Fn() -> usize) -> Option<Vec<Item>> {
         loop {
             {
+                let max = max();
                 let mut state = self.state();
                 if let Some(first) = state.items.front() {
                     let (position, relation) = (first.position, Arc::clone(&first.relation));
@@ -95,12 +108,14 @@ pub(super) struct Sequencer {
     /// Channels by number. Held briefly; outboxes are not locked meanwhile.
     holding: Mutex<HashMap<u64, Arc<Subscriber>>>,
     memory: ByteBudget,
+    /// Wakes paused tables after a batch was planned or decided.
+    progress: Notify,
 }
 
 impl Sequencer {
     /// `memory` limits what all channels hold.
     pub(super) fn new(memory: ByteBudget) -> Self {
-        Self { queues: RwLock::default(), holding: Mutex::default(), memory }
+        Self { queues: RwLock::default(), holding: Mutex::default(), memory, progress: Notify::new() }
     }
 
     /// Adds the queue of a table.
@@ -121,10 +136,51 @@ impl Sequencer {
         queues.retain(|known| !Arc::ptr_eq(known, queue));
     }
 
+    /// Waits for the table's next batch, and then while one of its channels holds too many changes because of slower
+    /// tables. `None` once the queue is closed and empty.
+    pub(super) async fn next(&self, queue: &TableQueue) -> Option<Vec<Item>> {
+        let items = queue.next(|| self.batch_limit()).await?;
+        let next = items.first().map_or(Position::MAX, |item| item.position);
+        loop {
+            // Registered before the check: progress in between must not be missed.
+            let progress = self.progress.notified();
+            if !self.must_pause(queue, next) {
+                return Some(items);
+            }
+            drop(timeout(PAUSE_CHECK, progress).await);
+        }
+    }
+
+    /// Most changes of a batch: one batch of each table must fit into a channel's outbox.
+    fn batch_limit(&self) -> usize {
+        let busy = self.unplanned().len().max(1);
+        (MAX_PLANNED / busy).clamp(SMALL_BATCH, BATCH)
+    }
+
+    /// Whether little memory for held changes is left.
+    fn is_scarce(&self) -> bool {
+        self.memory.in_use() > self.memory.limit() / 2
+    }
+
+    fn must_pause(&self, queue: &TableQueue, next: Position) -> bool {
+        let holding: Vec<Arc<Subscriber>> = self.holding().values().cloned().collect();
+        if holding.is_empty() {
+            return false;
+        }
+        let unplanned = self.unplanned();
+        let mut concerned =
+            holding.iter().filter(|subscriber| subscriber.watches(&queue.schema, &queue.name));
+        concerned.any(|subscriber| {
+            let bound = release_bound(&unplanned, subscriber);
+            subscriber.outbox().must_pause(next, bound, self.is_scarce())
+        })
+    }
+
     /// Marks the current batch as planned: it is now open for all channels it concerns.
     pub(super) fn planned(&self, queue: &TableQueue) {
         queue.state().planning = None;
         self.release_holding();
+        self.progress.notify_waiters();
     }
 
     /// Closes batches. Returns the channels that exceeded their limit.
@@ -147,6 +203,7 @@ impl Sequencer {
         if is_held || self.is_holding() {
             // A table may have been planned before the channel was added to those that hold changes.
             self.release_holding();
+            self.progress.notify_waiters();
         }
         overflowed
     }

@@ -9,6 +9,10 @@ use super::{ChangeSink, EncodedChange, Position, reserve};
 
 /// Most decided changes a channel may hold.
 const MAX_HELD: usize = 4096;
+/// Held and undecided changes from which on the channel's faster tables pause.
+const PAUSE_AT: usize = 1024;
+/// Most changes that all tables may plan at a time. A channel that watches them all can hold these and [`PAUSE_AT`].
+pub(super) const MAX_PLANNED: usize = 2048;
 /// Estimated size of a held change without its JSON, which channels share.
 const HELD_BYTES: usize = 160;
 
@@ -42,21 +46,50 @@ struct Held {
     _share: ByteShare,
 }
 
+/// An undecided batch.
+struct OpenBatch {
+    /// Position of the channel's first change in it.
+    first: Position,
+    /// Changes that may be sent to the channel.
+    changes: usize,
+    /// Whether it is in a slow lane.
+    is_slow: bool,
+}
+
 /// Open batches of a channel, and changes held because of them.
 #[derive(Default)]
 pub(super) struct Outbox {
-    /// Start positions of undecided batches.
-    open: Vec<Position>,
+    open: Vec<OpenBatch>,
     held: BTreeMap<(Position, usize), Held>,
     has_ended: bool,
 }
 
 impl Outbox {
-    /// Opens a batch that concerns the channel from this position on.
-    pub(super) fn open(&mut self, first: Position) {
+    /// Opens a batch with this many changes that concern the channel, from `first` on.
+    pub(super) fn open(&mut self, first: Position, changes: usize) {
         if !self.has_ended {
-            self.open.push(first);
+            self.open.push(OpenBatch { first, changes, is_slow: false });
         }
+    }
+
+    /// Records that an open batch was moved to a slow lane.
+    pub(super) fn mark_slow(&mut self, first: Position) {
+        if let Some(batch) = self.open.iter_mut().find(|batch| batch.first == first) {
+            batch.is_slow = true;
+        }
+    }
+
+    /// Whether a table whose next change is at `next` has to pause for the channel: it holds many changes (any, if
+    /// memory is scarce) until earlier work is done. Work in a slow lane does not count: the table's other subscribers
+    /// must not wait for it.
+    pub(super) fn must_pause(&self, next: Position, unplanned: Position, is_scarce: bool) -> bool {
+        let undecided: usize = self.open.iter().map(|batch| batch.changes).sum();
+        let is_full = self.held.len() + undecided >= PAUSE_AT;
+        if self.held.is_empty() || !(is_full || is_scarce) {
+            return false;
+        }
+        let bound = self.bound(unplanned);
+        bound < next && !self.open.iter().any(|batch| batch.is_slow && batch.first == bound)
     }
 
     /// The subscription has ended: nothing more is sent.
@@ -77,7 +110,7 @@ impl Outbox {
         if self.has_ended {
             return Ok(false);
         }
-        if let Some(index) = self.open.iter().position(|open| *open == first) {
+        if let Some(index) = self.open.iter().position(|batch| batch.first == first) {
             self.open.swap_remove(index);
         }
         let bound = self.bound(unplanned);
@@ -117,7 +150,7 @@ impl Outbox {
     }
 
     fn bound(&self, unplanned: Position) -> Position {
-        self.open.iter().copied().min().map_or(unplanned, |open| open.min(unplanned))
+        self.open.iter().map(|batch| batch.first).min().map_or(unplanned, |open| open.min(unplanned))
     }
 
     fn release(&mut self, bound: Position, sink: &dyn ChangeSink) {

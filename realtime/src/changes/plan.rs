@@ -48,7 +48,7 @@ pub(super) struct Recipient {
     /// Claims as of planning; a new token may arrive during evaluation.
     pub(super) identity: Arc<Identity>,
     /// Position at which the batch is opened for the channel.
-    first: Position,
+    pub(super) first: Position,
     pub(super) deliveries: Vec<Delivery>,
 }
 
@@ -180,7 +180,7 @@ impl Plan {
     /// Opens the batch for every channel it concerns.
     pub(super) fn open(&self) {
         for recipient in &self.recipients {
-            recipient.subscriber.outbox().open(recipient.first);
+            recipient.subscriber.outbox().open(recipient.first, recipient.deliveries.len());
         }
     }
 

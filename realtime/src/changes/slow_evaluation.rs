@@ -43,6 +43,9 @@ impl Worker {
             let overflowed: Vec<Arc<Subscriber>> = overflowed.map(|it| Arc::clone(&it.subscriber)).collect();
             return self.gap(&overflowed, "policy");
         };
+        for recipient in recipients.iter().filter_map(|number| plan.recipients.get(*number)) {
+            recipient.subscriber.outbox().mark_slow(recipient.first);
+        }
         let (worker, plan) = (Arc::clone(self), Arc::clone(plan));
         let evaluation = async move {
             let _slot = slot;

@@ -24,9 +24,6 @@ use super::snapshots::Snapshots;
 use super::subscriptions::Registry;
 use super::visibility::{Evaluator, SessionError};
 
-/// Most changes in one batch.
-const BATCH: usize = 256;
-
 /// Dependencies shared by the workers of all tables.
 #[derive(Clone)]
 pub(super) struct Parts {
@@ -61,7 +58,7 @@ pub(super) async fn run(parts: Parts, queue: Arc<TableQueue>) {
         transactions: AtomicUsize::new(0),
     });
     let mut evaluations = JoinSet::new();
-    while let Some(items) = queue.next(BATCH).await {
+    while let Some(items) = worker.parts.sequencer.next(&queue).await {
         let relation = items.first().map(|item| Arc::clone(&item.relation));
         metrics::counter!("basalt_realtime_change_batches_total").increment(1);
         metrics::counter!("basalt_realtime_changes_batched_total").increment(items.len() as u64);

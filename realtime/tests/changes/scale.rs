@@ -80,6 +80,43 @@ async fn channel_with_a_hundred_tables_gets_changes_in_order() {
     check(100, 2_000, Duration::from_secs(60)).await;
 }
 
+#[tokio::test]
+async fn large_transaction_over_ten_tables_arrives_in_order() {
+    check(10, 20_000, Duration::from_secs(120)).await;
+}
+
+#[tokio::test]
+#[ignore = "cargo xtask nightly: takes minutes"]
+async fn transaction_of_100_000_rows_arrives_in_order() {
+    check(10, 100_000, Duration::from_secs(300)).await;
+}
+
+/// The channel of `slow` holds many changes of `open` while its policy on `guarded` is evaluated in the slow lane.
+#[tokio::test]
+async fn slow_lane_does_not_pause_other_subscribers_of_a_table() {
+    let server = Server::start_with(
+        "create table open (n int primary key); create table guarded (n int primary key);
+         create function is_visible() returns boolean language plpgsql volatile as $$
+           begin
+             if current_setting('request.jwt.claims', true)::jsonb ->> 'sub' = 'slow' then perform pg_sleep(10); end if;
+             return true;
+           end $$;
+         alter table guarded enable row level security;
+         create policy visible on guarded using (is_visible());
+         grant select on open, guarded to authenticated;
+         alter publication supabase_realtime add table open, guarded;",
+    )
+    .await;
+    let _slow = server.listen("slow", vec![table("open"), Binding { id: 2, ..table("guarded") }]).await;
+    let other = server.listen("other", vec![table("open")]).await;
+    let begun = Instant::now();
+    server.sql("insert into guarded values (0); insert into open select generate_series(1, 3000)").await;
+    let _heard = other.until(3000).await;
+    // A batch has four seconds in the slow lane.
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert_eq!(numbers(&other), (1..=3000).collect::<Vec<u64>>());
+}
+
 /// Dropping a table that a policy reads through a function makes the policy fail; dropping one that it names
 /// drops the policy. Neither shows a row, and other tables are not affected.
 #[tokio::test]
