@@ -27,10 +27,11 @@ use url::form_urlencoded::Serializer;
 use crate::config::providers::ProviderSettings;
 use crate::error::AuthError;
 use custom::{CustomProvider, ProviderType};
+use external_user::Context;
 pub(crate) use external_user::ExternalUser;
 pub(crate) use id_token::NonceCheck;
 use id_token::{Issuer, Issuers};
-use presets::{CUSTOM_OAUTH2, CUSTOM_OIDC, ClientAuth, Context, DISCOVERED, PRESETS, Preset, UserSource};
+use presets::{CUSTOM_OAUTH2, CUSTOM_OIDC, ClientAuth, DISCOVERED, PRESETS, Preset, UserSource};
 
 /// Time for one request to a provider.
 const TIMEOUT: Duration = Duration::from_secs(5);

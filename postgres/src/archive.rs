@@ -38,10 +38,10 @@ impl Archive {
         // On Linux this link works even after an upgrade has replaced the file.
         let link = PathBuf::from("/proc/self/exe");
         let executable = if link.exists() { link } else { std::env::current_exe().ok()? };
-        Self::of(executable)
+        Self::find_in(executable)
     }
 
-    fn of(executable: PathBuf) -> Option<Self> {
+    fn find_in(executable: PathBuf) -> Option<Self> {
         let mut file = File::open(&executable).ok()?;
         let length = i64::try_from(Trailer::BYTES).ok()?;
         let mut bytes = [0; Trailer::BYTES];
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn archive_is_unpacked_once_and_older_ones_are_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let archive = Archive::of(executable(dir.path(), ARCHIVE)).unwrap();
+        let archive = Archive::find_in(executable(dir.path(), ARCHIVE)).unwrap();
         assert_eq!((archive.version(), archive.major()), ("18.4", 18));
         let state = dir.path().join("state");
         assert!(!archive.is_unpacked(&state));
@@ -222,7 +222,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut damaged = ARCHIVE.to_vec();
         *damaged.last_mut().unwrap() ^= 1;
-        let archive = Archive::of(executable(dir.path(), &damaged)).unwrap();
+        let archive = Archive::find_in(executable(dir.path(), &damaged)).unwrap();
         let error = archive.unpack(dir.path()).unwrap_err();
         assert!(matches!(error, EmbeddedError::DamagedArchive), "{error}");
         assert!(!archive.is_unpacked(dir.path()));
@@ -234,7 +234,7 @@ mod tests {
         for content in [vec![], vec![b'x'; 20], vec![b'x'; 2 * Trailer::BYTES]] {
             let path = dir.path().join("program");
             fs::write(&path, content).unwrap();
-            assert!(Archive::of(path).is_none());
+            assert!(Archive::find_in(path).is_none());
         }
         assert!(Archive::of_this_program().is_none());
     }

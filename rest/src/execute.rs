@@ -23,7 +23,6 @@ use crate::plan::mutate::Mutation;
 use crate::plan::{CallPlan, Common, Plan, TablePlan, WritePlan};
 use crate::reload::Snapshot;
 use crate::request::ApiRequest;
-use crate::rights::Catalog;
 use crate::statement::{self, Form, Statements};
 
 /// Everything needed to execute a plan.
@@ -39,12 +38,6 @@ pub(crate) struct ExecuteContext<'a> {
     pub(crate) cpu: ClientCpu<'a>,
     /// Permits for the root document.
     pub(crate) documents: ClientCpu<'a>,
-}
-
-impl<'a> ExecuteContext<'a> {
-    pub(crate) const fn catalog(&self) -> Catalog<'a> {
-        Catalog { sessions: self.sessions, identity: self.identity, deadline: self.deadline }
-    }
 }
 
 /// Executes a plan. Returns `None` if PostgreSQL has to serialise the rows or decode the body instead: nothing was

@@ -32,6 +32,12 @@ pub(crate) struct Catalog<'a> {
     pub(crate) deadline: Instant,
 }
 
+impl<'a> From<&ExecuteContext<'a>> for Catalog<'a> {
+    fn from(context: &ExecuteContext<'a>) -> Self {
+        Self { sessions: context.sessions, identity: context.identity, deadline: context.deadline }
+    }
+}
+
 /// Removes names of objects that the caller may not access from the error. The catalog is queried only if the error
 /// names any; if the query fails, all are removed.
 pub(crate) async fn redact_unknown_names(
@@ -118,7 +124,7 @@ pub(crate) async fn explain(context: &ExecuteContext<'_>, mut error: RestError) 
     {
         let columns = hinted_columns(hint, &context.api.schema);
         let hinted: Vec<&Object> = columns.iter().collect();
-        let accessible = accessible_objects(context.catalog(), &context.caller.role, &hinted).await;
+        let accessible = accessible_objects(context.into(), &context.caller.role, &hinted).await;
         if hinted.is_empty() || accessible.len() < hinted.len() {
             failure.hint = None;
         }
@@ -170,7 +176,7 @@ async fn hint(context: &ExecuteContext<'_>, denial: &PgError) -> Option<Hint> {
             let needed = array_literal(&privileges(context.api, name));
             let role = context.caller.role.as_str();
             let params = [kind, name, role, &needed, ALL_PRIVILEGES, &array_literal(&schemas)];
-            let grant = query_catalog(context.catalog(), include_str!("rights/grants.sql"), &params).await?;
+            let grant = query_catalog(context.into(), include_str!("rights/grants.sql"), &params).await?;
             Some(Hint::Grant(grant.first()?.as_deref()?.to_owned()))
         }
         // Only the service role may see policies.
@@ -178,8 +184,7 @@ async fn hint(context: &ExecuteContext<'_>, denial: &PgError) -> Option<Hint> {
         Denied::Row { relation, is_update } => {
             let commands = if is_update { vec!["UPDATE"] } else { privileges(context.api, relation) };
             let params = [relation, SERVICE_ROLE, &array_literal(&commands), &array_literal(&schemas)];
-            let found =
-                query_catalog(context.catalog(), include_str!("rights/policies.sql"), &params).await?;
+            let found = query_catalog(context.into(), include_str!("rights/policies.sql"), &params).await?;
             let mut columns = found.into_iter();
             let (relation, lacking, policies) = (columns.next()??, columns.next()?, columns.next()?);
             policy_hint(&relation, commands.first()?, lacking, policies).map(Hint::Policy)

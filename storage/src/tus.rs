@@ -8,6 +8,7 @@ mod answer;
 mod headers;
 mod lock;
 mod receive;
+mod refusal;
 mod upload;
 
 use std::sync::Arc;
@@ -27,10 +28,11 @@ use crate::error::StorageError;
 use crate::objects::routes::ObjectPath;
 use crate::objects::write::{self as objects, Context};
 use crate::operation::Operation;
-use answer::{Refusal, UploadState};
+use answer::UploadState;
 use headers::Metadata;
 pub(crate) use lock::Locks;
 use lock::UploadLock;
+use refusal::Refusal;
 use upload::Upload;
 
 const ROOT: &str = "/upload/resumable";

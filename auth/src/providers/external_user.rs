@@ -5,7 +5,6 @@
 
 use serde_json::{Value, json};
 
-use super::presets::Context;
 use crate::users::Object;
 
 /// Claims of OpenID Connect that are stored.
@@ -91,6 +90,14 @@ fn is_true(user: &Value, pointer: &str) -> bool {
 fn standard_claims(user: &Value) -> Value {
     let pairs = STANDARD.iter().filter_map(|name| Some(((*name).to_owned(), user.get(*name)?.clone())));
     Value::Object(pairs.collect())
+}
+
+/// What conversions need besides the user.
+pub(super) struct Context<'a> {
+    /// The base address.
+    pub(super) base: &'a str,
+    /// JSON from the second URL; null without one.
+    pub(super) emails: &'a Value,
 }
 
 /// OpenID Connect.

@@ -1,6 +1,6 @@
 //! What is known about each provider: its addresses, scopes and the format of its users (auth.md §3.16).
 
-use super::external_user::{self, ExternalUser};
+use super::external_user::{self, Context, ExternalUser};
 use serde_json::Value;
 
 /// How the client authenticates at the token endpoint.
@@ -40,14 +40,6 @@ pub(super) struct Preset {
     pub(super) extra: &'static [(&'static str, &'static str)],
     /// Converts the user of the source.
     pub(super) user: fn(&Value, &Context<'_>) -> Option<ExternalUser>,
-}
-
-/// What conversions need besides the user.
-pub(super) struct Context<'a> {
-    /// The base address.
-    pub(super) base: &'a str,
-    /// JSON from the second URL; null without one.
-    pub(super) emails: &'a Value,
 }
 
 /// OpenID Connect providers may be replaced as a whole: if a URL is configured, it is the issuer, and its discovery document has

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use http::{HeaderMap, StatusCode, header};
 
-use super::answer::Refusal;
+use super::refusal::Refusal;
 use crate::objects::routes::ObjectPath;
 
 /// Maximum length of `Upload-Metadata` in bytes; the listener limits all headers together.

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::answer::Refusal;
+use super::refusal::Refusal;
 
 /// How long a request waits for the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);

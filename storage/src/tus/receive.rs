@@ -5,8 +5,9 @@ use futures_util::StreamExt as _;
 use http::StatusCode;
 use tracing::Instrument as _;
 
-use super::answer::{Refusal, UploadState};
+use super::answer::UploadState;
 use super::lock::UploadLock;
+use super::refusal::Refusal;
 use super::upload::{Part, Upload};
 use crate::blobs::intents::{self, Intent};
 use crate::blobs::{BlobWriter, Written};

@@ -6,8 +6,8 @@ use basalt_pg::sql::Param;
 use http::StatusCode;
 use uuid::Uuid;
 
-use super::answer::Refusal;
 use super::headers::{Creation, Metadata};
+use super::refusal::Refusal;
 use crate::Storage;
 use crate::blobs::{BlobId, Written};
 use crate::buckets::row::Bucket;
