@@ -70,7 +70,7 @@ test("audit log shows changes without secrets", async ({ administrator, signedIn
 test("health and growth show figures", async ({ administrator, signedIn }) => {
   const page = await signedIn(await administrator());
   await page.goto("/admin/health");
-  for (const panel of ["Webhook inbox", "E-mail", "Storage", "Accounts", "Database and versions"]) {
+  for (const panel of ["Webhook inbox", "E-mail", "Backups", "Storage", "Accounts", "Database and versions"]) {
     await expect(page.getByRole("heading", { name: panel })).toBeVisible();
   }
   await expect(page.getByText("plan_files")).toBeVisible();

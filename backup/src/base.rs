@@ -70,6 +70,7 @@ pub(crate) async fn copy(
     Ok(DatabasePart {
         kind: DatabaseKind::Base,
         file: StoredFile { name: FILE.to_owned(), size, sha256 },
+        roles: None,
         system_identifier,
         start_lsn,
         end_lsn,

@@ -58,14 +58,15 @@ pub async fn run(source: &Source, progress: &(dyn Fn(&str) + Send + Sync)) -> Re
     let client = admin.connect().await?;
     let set = new_set(&Clock::system());
     let started_at = now(&client).await?;
-    let chain = current_chain(&client).await?;
+    // A log cannot be replayed after a dump.
+    let chain = if source.dump.is_none() { current_chain(&client).await? } else { None };
     let before = counts(&client).await?;
     if let Some(blobs) = blobs {
         progress("copying objects");
         blobs.copy_all().await?;
     }
     progress("copying the database");
-    let mut database = copy_database(source, &set).await?;
+    let mut database = copy_database(source, &set, &client).await?;
     database.chain = chain;
     let database_at = now(&client).await?;
     let needed = match blobs {
@@ -120,9 +121,9 @@ async fn check_objects(blobs: &BlobArchive, needed: &[BlobId]) -> Result<(), Bac
     }
 }
 
-async fn copy_database(source: &Source, set: &str) -> Result<DatabasePart, BackupError> {
+async fn copy_database(source: &Source, set: &str, client: &Client) -> Result<DatabasePart, BackupError> {
     match &source.dump {
-        Some(dump) => dump.copy(&source.target, set).await,
+        Some(dump) => dump.copy(&source.target, set, client).await,
         None => base::copy(&source.admin, &source.target, set).await,
     }
 }

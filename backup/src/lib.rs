@@ -18,7 +18,7 @@ mod wal;
 
 pub use blobs::BlobArchive;
 pub use config::{BackupConfig, BackupS3Config};
-pub use dump::Dump;
+pub use dump::{Connection, Dump, Load};
 pub use error::BackupError;
 pub use files::pack_project;
 pub use manifest::{DatabaseKind, DatabasePart, Manifest, Rows, SetEntry, StoredFile, list_sets};

@@ -53,6 +53,9 @@ pub struct DatabasePart {
     pub kind: DatabaseKind,
     /// The file with its content.
     pub file: StoredFile,
+    /// The roles, which a dump of one database does not contain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roles: Option<StoredFile>,
     /// The cluster.
     pub system_identifier: String,
     /// Where replay starts.
@@ -99,7 +102,7 @@ impl Manifest {
     /// The bytes of the set's own files; stored objects are shared.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let files = self.secrets.iter().chain(&self.project);
+        let files = self.secrets.iter().chain(&self.project).chain(&self.database.roles);
         files.map(|file| file.size).sum::<u64>() + self.database.file.size
     }
 }
@@ -156,7 +159,8 @@ pub(crate) async fn read(target: &Target, id: &str) -> Result<Manifest, BackupEr
     if manifest.format > FORMAT {
         return Err(target.damaged(&name, "it was written by a newer release of Basalt"));
     }
-    let files = manifest.secrets.iter().chain(&manifest.project).chain([&manifest.database.file]);
+    let files = manifest.secrets.iter().chain(&manifest.project).chain(&manifest.database.roles);
+    let files = files.chain([&manifest.database.file]);
     if manifest.id != id || files.into_iter().any(|file| file.name.contains('/') || file.name.is_empty()) {
         return Err(target.damaged(&name, "it belongs to another set"));
     }

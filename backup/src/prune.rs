@@ -37,9 +37,14 @@ pub async fn run(target: &Target, retention: Duration, now: Timestamp) -> Result
     let sets = list_sets(target).await?;
     let complete: Vec<&Manifest> =
         sets.iter().filter_map(|set| set.manifest.as_ref()?.as_ref().ok()).collect();
-    // The newest one before `oldest` is needed to reach the moments after it.
-    let base = complete.iter().rposition(|manifest| manifest.database_at <= oldest).unwrap_or(0);
-    let kept: Vec<&Manifest> = complete.get(base..).unwrap_or_default().to_vec();
+    let newest_before = complete.iter().rposition(|manifest| manifest.database_at <= oldest);
+    let base = replayable_base(target, &complete, oldest).await?;
+    let is_kept = |index: usize| index >= newest_before.unwrap_or(0) || Some(index) == base;
+    let kept: Vec<&Manifest> = complete
+        .iter()
+        .enumerate()
+        .filter_map(|(index, manifest)| is_kept(index).then_some(*manifest))
+        .collect();
     let kept_ids: HashSet<&str> = kept.iter().map(|manifest| manifest.id.as_str()).collect();
     let mut pruned = Pruned::default();
     for set in &sets {
@@ -60,6 +65,24 @@ pub async fn run(target: &Target, retention: Duration, now: Timestamp) -> Result
         pruned.blobs = prune_blobs(target, first.started_at.min(oldest)).await?;
     }
     Ok(pruned)
+}
+
+/// The index of the backup from which the log is replayed to the moments after `oldest`. Dumps and backups without an archived log can be
+/// newer.
+async fn replayable_base(
+    target: &Target,
+    complete: &[&Manifest],
+    oldest: Timestamp,
+) -> Result<Option<usize>, BackupError> {
+    for (index, manifest) in complete.iter().enumerate().rev() {
+        let Some(chain) = manifest.database.chain.as_deref().filter(|_| manifest.database_at <= oldest)
+        else {
+            continue;
+        };
+        let reach = wal::reach(target, chain).await?;
+        return Ok(reach.is_some_and(|reach| reach.at > oldest).then_some(index));
+    }
+    Ok(None)
 }
 
 /// Deletes the manifest first, so that an interrupted deletion leaves no set that seems complete.
@@ -142,4 +165,60 @@ async fn prune_blobs(target: &Target, oldest: Timestamp) -> Result<u64, BackupEr
         }
     }
     Ok(pruned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::BackupS3Config;
+
+    /// A target with one set per day of January 2026: its day, and whether a log follows it.
+    async fn target(dir: &std::path::Path, sets: &[(u8, bool)], reach_day: u8) -> Target {
+        let target = Target::create(
+            dir.to_str().unwrap_or_default(),
+            std::path::Path::new("/"),
+            &BackupS3Config::default(),
+        )
+        .unwrap();
+        for (day, has_log) in sets {
+            let id = format!("set-{day:02}");
+            let at = format!("2026-01-{day:02}T00:00:00Z");
+            let manifest = json!({
+                "format": 1, "id": id, "started_at": at, "database_at": at, "basalt": "0", "postgres": "18",
+                "database": {
+                    "kind": "base", "file": { "name": "base", "size": 0, "sha256": "" }, "system_identifier": "",
+                    "start_lsn": "0/1000000", "end_lsn": "0/1000000", "timeline": 1, "chain": has_log.then_some("chain"),
+                },
+                "seal": { "with": "master_key", "fingerprint": "" },
+                "secrets": null, "project": null, "blobs": null, "rows": {},
+            });
+            target.put_json(&format!("sets/{id}/{}", crate::manifest::MANIFEST), &manifest).await.unwrap();
+        }
+        let reach = json!({ "at": format!("2026-01-{reach_day:02}T00:00:00Z"), "lsn": "0/2000000" });
+        target.put_json(&wal::reach_name("chain"), &reach).await.unwrap();
+        target
+    }
+
+    async fn kept(target: &Target) -> Vec<String> {
+        let now = "2026-01-20T00:00:00Z".parse().unwrap();
+        let _pruned = run(target, Duration::from_secs(10 * 24 * 3600), now).await.unwrap();
+        list_sets(target).await.unwrap().into_iter().map(|set| set.id).collect()
+    }
+
+    #[tokio::test]
+    async fn dumps_do_not_replace_the_base_of_the_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let sets = [(1, true), (4, true), (5, false), (7, false), (15, false)];
+        let target = target(dir.path(), &sets, 20).await;
+        assert_eq!(kept(&target).await, ["set-04", "set-07", "set-15"]);
+    }
+
+    #[tokio::test]
+    async fn log_that_ended_before_the_retention_keeps_no_base() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = target(dir.path(), &[(4, true), (7, false), (15, false)], 8).await;
+        assert_eq!(kept(&target).await, ["set-07", "set-15"]);
+    }
 }

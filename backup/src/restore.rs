@@ -156,7 +156,7 @@ pub async fn unpack_cluster(
     let Manifest { id, database, .. } = &plan.manifest;
     if database.kind != DatabaseKind::Base {
         return Err(BackupError::Failed(format!(
-            "backup {id} is a dump of an external PostgreSQL: --database-url restores it into an empty database"
+            "backup {id} is a dump, which --without-secrets cannot restore: load its roles.sql with psql and its database.dump with pg_restore"
         )));
     }
     unpack_base(target, &plan.manifest, into).await?;

@@ -18,6 +18,7 @@ use object_store::{
     ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, WriteMultipart,
 };
 use serde::{Deserialize, Serialize};
+use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
 
 use crate::config::BackupS3Config;
@@ -206,6 +207,30 @@ impl Target {
             return Err(self.damaged(&name, "its hash differs from the manifest's"));
         }
         Ok(bytes)
+    }
+
+    /// Downloads a file of a set and checks its hash.
+    pub(crate) async fn fetch(
+        &self,
+        set: &str,
+        file: &StoredFile,
+        path: &FilePath,
+    ) -> Result<(), BackupError> {
+        let failed = |source| BackupError::file("write", path, source);
+        let name = format!("sets/{set}/{}", file.name);
+        let mut bytes = self.read(&name).await?;
+        let mut copy = tokio::fs::File::create(path).await.map_err(failed)?;
+        let (mut hash, mut size) = (Sha256::default(), 0_u64);
+        while let Some(chunk) = bytes.try_next().await? {
+            hash.update(&chunk);
+            size += chunk.len() as u64;
+            copy.write_all(&chunk).await.map_err(failed)?;
+        }
+        copy.flush().await.map_err(failed)?;
+        if size != file.size || hash.finish() != file.sha256 {
+            return Err(self.damaged(&name, "its hash differs from the manifest's"));
+        }
+        Ok(())
     }
 
     /// Streams an object.

@@ -11,12 +11,16 @@ use std::time::Duration;
 use basalt_backup::create::Source;
 use basalt_backup::restore::{self, Plan};
 use basalt_backup::runs::Kind;
-use basalt_backup::{BackupError, BlobArchive, Dump, Manifest, SealKey, Target, prune, runs};
+use basalt_backup::{
+    BackupError, BlobArchive, DatabaseKind, Dump, Load, Manifest, SealKey, Target, prune, runs,
+};
 use basalt_core::clock::Clock;
 use basalt_pg::database::Database;
-use basalt_postgres::{Embedded, EmbeddedConfig, EmbeddedError};
+use basalt_postgres::{Embedded, EmbeddedConfig, EmbeddedError, SUPERUSER};
 use basalt_storage::Backend;
 use basalt_storage::blobs::{BlobError, BlobStore};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use secrecy::SecretString;
 use tokio_postgres::Client;
 use tokio_util::task::TaskTracker;
 
@@ -57,6 +61,15 @@ pub(crate) enum RestoreError {
     Gap(String),
 }
 
+/// How the database is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// As the files of an embedded PostgreSQL. An external one is dumped.
+    Files,
+    /// As a logical dump, which another major version can load.
+    Dump,
+}
+
 /// The backups of a project. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Backups {
@@ -65,8 +78,8 @@ pub(crate) struct Backups {
     admin: Database,
     key: SealKey,
     project_name: String,
-    /// For a scratch cluster; `None` with an external database.
-    embedded: Option<EmbeddedConfig>,
+    /// For a scratch cluster.
+    embedded: EmbeddedConfig,
     config: Arc<Config>,
     dump: Option<Dump>,
 }
@@ -79,9 +92,13 @@ impl Backups {
         admin: &Database,
         target: Target,
         blobs: Option<Arc<BlobArchive>>,
+        method: Method,
     ) -> Result<Self, BackupError> {
-        let embedded = config.is_embedded().then(|| database_setup::embedded_config(config, secrets));
-        let dump = if config.is_embedded() { None } else { Some(dump(config, admin).await?) };
+        let embedded = database_setup::embedded_config(config, secrets);
+        let dump = match method {
+            Method::Files if config.is_embedded() => None,
+            Method::Files | Method::Dump => Some(dump(config, admin).await?),
+        };
         Ok(Self {
             target,
             blobs,
@@ -170,16 +187,13 @@ impl Backups {
         plan: &Plan,
         progress: &(dyn Fn(&str) + Send + Sync),
     ) -> Result<Verified, RestoreError> {
-        let Some(embedded) = &self.embedded else {
-            return Err(BackupError::Failed(
-                "verifying requires the embedded PostgreSQL: restore the dump into a new database to check it".to_owned(),
-            )
-            .into());
-        };
         progress("opening secrets and project files");
         let _opened = restore::open_sealed(&self.target, &plan.manifest, vec![self.key.clone()]).await?;
         let scratch = Scratch::create(&self.config.server.state_dir, &plan.manifest.id)?;
-        let mut embedded = embedded.clone();
+        let mut embedded = self.embedded.clone();
+        // Without this, the scratch cluster would unpack the embedded programs again.
+        let (_version, bin_dir) = Embedded::find_programs(&embedded).await?;
+        embedded.bin_dir = Some(bin_dir).filter(|dir| dir.exists());
         embedded.state_dir.clone_from(&scratch.0);
         embedded.data_dir = scratch.0.join("postgres");
         embedded.port = None;
@@ -270,18 +284,38 @@ fn files(config: &Config, target: &str) -> Result<(Option<Vec<u8>>, Vec<u8>), Ba
     Ok((secrets, basalt_backup::pack_project(&config.project.dir, &excluded)?))
 }
 
-/// How to dump an external database.
+/// How to dump a database.
 async fn dump(config: &Config, admin: &Database) -> Result<Dump, BackupError> {
     let client = admin.connect().await?;
     let version: String = client.query_one("show server_version_num", &[]).await?.try_get(0)?;
     let major = version.parse::<u32>().unwrap_or_default() / 10_000;
-    let program = database_setup::client_program(config, "pg_dump", major).await.map_err(|error| {
-        BackupError::Failed(format!("a backup of an external PostgreSQL needs pg_dump: {error}"))
-    })?;
-    let url = config.database.url.as_ref().map(|url| url.expose_secret().to_owned()).unwrap_or_default();
-    let password =
-        admin.config().get_password().map(|bytes| String::from_utf8_lossy(bytes).into_owned().into());
-    Ok(Dump { program, url: without_password(&url), password })
+    let program = async |name| {
+        let found = database_setup::client_program(config, name, major).await;
+        found.map_err(|error| BackupError::Failed(format!("a dump needs {name}: {error}")))
+    };
+    let url = match &config.database.url {
+        Some(url) => without_password(url.expose_secret()),
+        None => url_of(admin.config()),
+    };
+    let database = basalt_backup::Connection { url, password: password_of(admin.config()) };
+    Ok(Dump { pg_dump: program("pg_dump").await?, pg_dumpall: program("pg_dumpall").await?, database })
+}
+
+/// The URL of an embedded PostgreSQL's socket, without the password.
+fn url_of(config: &tokio_postgres::Config) -> String {
+    let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let mut url = format!("postgresql:///{}?", encoded(config.get_dbname().unwrap_or("postgres")));
+    if let Some(tokio_postgres::config::Host::Unix(dir)) = config.get_hosts().first() {
+        url.push_str(&format!("host={}&", encoded(&dir.to_string_lossy())));
+    }
+    if let Some(port) = config.get_ports().first() {
+        url.push_str(&format!("port={port}&"));
+    }
+    url + "user=" + &encoded(config.get_user().unwrap_or(SUPERUSER))
+}
+
+fn password_of(config: &tokio_postgres::Config) -> Option<SecretString> {
+    config.get_password().map(|bytes| String::from_utf8_lossy(bytes).into_owned().into())
 }
 
 /// A scratch folder, removed at the end.
@@ -340,6 +374,9 @@ pub(crate) async fn restore_cluster(
     let (version, bin_dir) = Embedded::find_programs(&embedded).await?;
     let major = |version: &str| version.split('.').next().unwrap_or_default().to_owned();
     let made_by = &plan.manifest.postgres;
+    if plan.manifest.database.kind == DatabaseKind::Dump {
+        return restore_dump(target, plan, embedded, &major(&version), progress).await;
+    }
     if major(&version) != major(made_by) {
         return Err(RestoreError::Gap(format!(
             "the backup is of PostgreSQL {made_by}, but the programs in {} are version {version}: set database.bin_dir to a PostgreSQL {}",
@@ -375,6 +412,55 @@ pub(crate) async fn restore_cluster(
     let reaches_end = plan.replay.as_ref().is_some_and(|replay| replay.until.is_none());
     let notes = gap.filter(|_| reaches_end).map(|gap| format!("{gap}; everything before it was restored"));
     Ok(RestoredCluster { embedded, client, notes: notes.into_iter().collect() })
+}
+
+/// Creates a cluster with the installed programs and loads a dump into it.
+async fn restore_dump(
+    target: &Target,
+    plan: &Plan,
+    embedded: EmbeddedConfig,
+    major: &str,
+    progress: &(dyn Fn(&str) + Send + Sync),
+) -> Result<RestoredCluster, RestoreError> {
+    let pg_restore =
+        Embedded::client_program(&embedded, "pg_restore", major.parse().unwrap_or_default()).await?;
+    let scratch = embedded.state_dir.clone();
+    let embedded = Embedded::start(embedded, |line| progress(line)).await?;
+    let config = embedded.connect_config();
+    let loaded = async {
+        let client = database_setup::connect(&Database::new(config.clone())).await?;
+        progress("loading the dump");
+        let database = basalt_backup::Connection { url: url_of(&config), password: password_of(&config) };
+        Load { pg_restore, database, scratch }.run(target, &plan.manifest, &client).await?;
+        let notes = finish_roles(&client).await?;
+        Ok::<_, RestoreError>((client, notes))
+    };
+    match Box::pin(loaded).await {
+        Ok((client, notes)) => Ok(RestoredCluster { embedded, client, notes }),
+        Err(error) => {
+            embedded.stop().await;
+            Err(error)
+        }
+    }
+}
+
+/// Makes the roles of a dump those of an embedded PostgreSQL. Returns what the operator has to do.
+async fn finish_roles(client: &Client) -> Result<Vec<String>, BackupError> {
+    // On an external PostgreSQL, `postgres` can be the first superuser.
+    const DEMOTE_OWNER: &str = "
+        do $$ begin
+          if exists (select from pg_catalog.pg_roles where rolname = 'postgres') then alter role postgres nosuperuser; end if;
+        end $$";
+    const WITHOUT_PASSWORD: &str = "
+        select pg_catalog.string_agg(pg_catalog.quote_ident(rolname), ', ' order by rolname) from pg_catalog.pg_authid
+        where rolcanlogin and rolpassword is null and rolname <> all ($1)";
+    client.batch_execute(DEMOTE_OWNER).await?;
+    let own: Vec<&str> = database_setup::LOGINS.into_iter().chain([SUPERUSER]).collect();
+    let without: Option<String> = client.query_one(WITHOUT_PASSWORD, &[&own]).await?.try_get(0)?;
+    let note = |roles| {
+        format!("a dump contains no passwords: set those of these roles with ALTER ROLE … PASSWORD: {roles}")
+    };
+    Ok(without.map(note).into_iter().collect())
 }
 
 /// Starts PostgreSQL, which replays its log first. If nothing was committed after the requested moment, the log ends before PostgreSQL can
@@ -426,7 +512,7 @@ pub(crate) async fn before_upgrade(
         (Target::create(&dir.to_string_lossy(), Path::new("."), &config.backup.s3)?, None)
     };
     let is_local = blobs.is_none();
-    let backups = Backups::new(config, secrets, admin, target.clone(), blobs).await?;
+    let backups = Backups::new(config, secrets, admin, target.clone(), blobs, Method::Files).await?;
     let source = backups.source().await?;
     let manifest = Box::pin(basalt_backup::create::run(&source, &|_| {})).await?;
     if is_local {

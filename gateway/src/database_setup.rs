@@ -110,7 +110,7 @@ pub const STORAGE_ADMIN: &str = "supabase_storage_admin";
 pub const OWNER: &str = "postgres";
 
 /// Roles with a password of their own.
-const LOGINS: [&str; 3] = ["authenticator", AUTH_ADMIN, OWNER];
+pub(crate) const LOGINS: [&str; 3] = ["authenticator", AUTH_ADMIN, OWNER];
 
 /// The password of a login: derived from the master key, except for the owner of a Supabase project in development.
 pub fn login_password(config: &Config, secrets: &Secrets, role: &str) -> SecretString {

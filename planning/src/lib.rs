@@ -54,6 +54,12 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     ),
     SystemMigration::new("planning", 1, "mail_states", include_str!("../migrations/0001_mail_states.sql")),
     SystemMigration::new("planning", 2, "plan_mails", include_str!("../migrations/0002_plan_mails.sql")),
+    SystemMigration::new(
+        "planning",
+        3,
+        "backup_figures",
+        include_str!("../migrations/0003_backup_figures.sql"),
+    ),
 ];
 
 /// The app's server half, which the gateway registers.

@@ -87,7 +87,8 @@ pub enum EmbeddedError {
     /// The data folder belongs to another major version.
     #[error(
         "the data in {data_dir} was created by PostgreSQL {needed}, but the programs in {bin_dir} are version {found}; \
-         set database.bin_dir to a PostgreSQL {needed}{hint}, or dump and restore into a new data folder",
+         set database.bin_dir to a PostgreSQL {needed}{hint}. To move to PostgreSQL {found}, run `basalt backup --dump --to TARGET` with that \
+         setting, then `basalt restore TARGET NEW_FOLDER` without it",
         data_dir = data_dir.display(), bin_dir = bin_dir.display()
     )]
     WrongVersion {

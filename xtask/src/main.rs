@@ -10,6 +10,7 @@ mod nats;
 mod node;
 
 mod pebble;
+mod postgres_17;
 mod postgres_extras;
 mod postgres_meta;
 mod preflight;

@@ -19,7 +19,8 @@ use crate::count::{self, CargoTest};
 use crate::server::Server;
 use crate::stripe_double::PROGRAM as STRIPE_DOUBLE;
 use crate::{
-    browser, dev, fuzz, moto, nats, node, pebble, postgres_extras, postgres_meta, preflight, release, run, ui,
+    browser, dev, fuzz, moto, nats, node, pebble, postgres_17, postgres_extras, postgres_meta, preflight,
+    release, run, ui,
 };
 
 const NO_ARGUMENTS: &[&str] = &[];
@@ -68,6 +69,7 @@ pub(crate) fn nightly(root: &Path) -> Result<ExitCode> {
     suite.step("S3 server", moto::install);
     suite.step("pgvector", postgres_extras::install);
     suite.step("NATS", nats::install);
+    suite.step("PostgreSQL 17", postgres_17::install);
     suite.step("Pebble", pebble::install);
     suite.counted("long tests", |root, tallies| {
         let arguments = ["--ignored", "--nocapture", "--test-threads=1"];

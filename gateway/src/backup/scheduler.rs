@@ -22,7 +22,7 @@ use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Backups, create_target};
+use super::{Backups, Method, create_target};
 use crate::config::Config;
 use crate::secrets::Secrets;
 
@@ -96,7 +96,8 @@ pub(crate) async fn start(dependencies: Dependencies<'_>) -> Result<(), BackupEr
     let target = create_target(config, None)?;
     let blobs = BlobArchive::new(target.clone(), store.clone(), config.backup.transfers);
     store.watch(Arc::<BlobArchive>::clone(&blobs));
-    let backups = Backups::new(config, secrets, admin, target.clone(), Some(Arc::clone(&blobs))).await?;
+    let backups =
+        Backups::new(config, secrets, admin, target.clone(), Some(Arc::clone(&blobs)), Method::Files).await?;
     let (chain, chains) = watch::channel(None);
     if archives {
         let archive = Archive {

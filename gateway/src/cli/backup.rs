@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::command_database::CommandDatabase;
 use super::terminal::{table, time};
-use crate::backup::{self, Backups};
+use crate::backup::{self, Backups, Method};
 use crate::banner::Console;
 use crate::config::Config;
 
@@ -24,6 +24,9 @@ pub(super) struct BackupArguments {
     command: Option<BackupCommand>,
     #[command(flatten)]
     target: TargetArgument,
+    /// Makes a logical dump of the database instead of copying its files, to move to another major version of PostgreSQL.
+    #[arg(long)]
+    dump: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -66,21 +69,23 @@ struct Verify {
 /// Runs `basalt backup`.
 pub(super) async fn run(config: &Config, arguments: &BackupArguments) -> anyhow::Result<()> {
     match &arguments.command {
-        None => make(config, arguments.target.to.as_deref()).await,
+        None => make(config, arguments).await,
         Some(BackupCommand::List(list)) => self::list(config, list).await,
         Some(BackupCommand::Verify(verify)) => self::verify(config, verify).await,
         Some(BackupCommand::Prune(target)) => self::prune(config, target).await,
     }
 }
 
-async fn make(config: &Config, to: Option<&str>) -> anyhow::Result<()> {
-    let target = backup::create_target(config, to)?;
+async fn make(config: &Config, arguments: &BackupArguments) -> anyhow::Result<()> {
+    let target = backup::create_target(config, arguments.target.to.as_deref())?;
+    let method = if arguments.dump { Method::Dump } else { Method::Files };
     let database = CommandDatabase::open_as_it_is(config).await?;
     let made = async {
         let store = BlobStore::open(&config.storage, TaskTracker::new()).await?;
         let blobs = BlobArchive::new(target.clone(), store, config.backup.transfers);
         let backups =
-            Backups::new(config, &database.secrets, database.admin(), target.clone(), Some(blobs)).await?;
+            Backups::new(config, &database.secrets, database.admin(), target.clone(), Some(blobs), method)
+                .await?;
         let console = Console::new(false);
         backups.backup(&|line| console.progress(line)).await
     };
@@ -156,7 +161,8 @@ async fn verify(config: &Config, verify: &Verify) -> anyhow::Result<()> {
     let plan = restore::plan(&target, &Moment::Backup(verify.id.clone())).await?;
     let database = CommandDatabase::open_as_it_is(config).await?;
     let verified = async {
-        let backups = Backups::new(config, &database.secrets, database.admin(), target, None).await?;
+        let backups =
+            Backups::new(config, &database.secrets, database.admin(), target, None, Method::Files).await?;
         let console = Console::new(false);
         anyhow::Ok(backups.verify(&plan, &|line| console.progress(line)).await?)
     };

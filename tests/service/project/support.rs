@@ -18,8 +18,9 @@ use tempfile::TempDir;
 use tokio::sync::{OnceCell, mpsc};
 use tokio_postgres::{AsyncMessage, Client, Error, NoTls, SimpleQueryMessage};
 
-pub(crate) const SERVICES: [&[SystemMigration]; 5] = [
+pub(crate) const SERVICES: [&[SystemMigration]; 6] = [
     basalt_auth::MIGRATIONS,
+    basalt_backup::MIGRATIONS,
     basalt_storage::MIGRATIONS,
     basalt_realtime::MIGRATIONS,
     basalt_functions::MIGRATIONS,

@@ -1,5 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
-import { DatabaseIcon, HardDriveIcon, type LucideIcon, MailIcon, UsersIcon, WebhookIcon } from "lucide-react";
+import {
+  ArchiveIcon,
+  DatabaseIcon,
+  HardDriveIcon,
+  type LucideIcon,
+  MailIcon,
+  UsersIcon,
+  WebhookIcon,
+} from "lucide-react";
 import type { ReactNode } from "react";
 import { Link } from "react-router";
 import { PageHeading } from "@/components/page-heading";
@@ -41,6 +49,9 @@ export function HealthPage() {
   );
 }
 
+/** Allows for the duration of a large backup. */
+const OVERDUE_AFTER_MS = 12 * 3_600_000;
+
 const count = (number: number) => number.toLocaleString("en-US");
 
 function Figures({ health }: { health: Health }) {
@@ -65,6 +76,7 @@ function Figures({ health }: { health: Health }) {
         </Link>
       </Panel>
       <MailPanel health={health} />
+      <BackupPanel health={health} />
       <Panel
         icon={HardDriveIcon}
         title="Storage"
@@ -121,12 +133,7 @@ function MailPanel({ health: { mail, mail_configured: isConfigured } }: { health
         ["Abandoned", count(mail.abandoned)],
       ]}
     >
-      {mail.last_error && (
-        <div className="text-sm">
-          <p className="text-muted-foreground">Last error</p>
-          <p className="[overflow-wrap:anywhere]">{mail.last_error}</p>
-        </div>
-      )}
+      {mail.last_error && <LastError text={mail.last_error} />}
       <div className="flex flex-wrap items-center justify-between gap-3">
         <Link to="/admin/integrations/email" className="text-primary text-sm hover:underline">
           Email Integration
@@ -146,6 +153,49 @@ function MailPanel({ health: { mail, mail_configured: isConfigured } }: { health
         )}
       </div>
     </Panel>
+  );
+}
+
+function BackupPanel({ health }: { health: Health }) {
+  const { backup, verify } = health.backup;
+  const error = backup.error ?? verify.error;
+  return (
+    <Panel
+      icon={ArchiveIcon}
+      title="Backups"
+      state={<BackupState health={health} />}
+      facts={[
+        ["Last backup", backup.succeeded_at ? formatAge(backup.succeeded_at) : "None"],
+        ["Last verified", verify.succeeded_at ? formatAge(verify.succeeded_at) : "Never"],
+        ["Next backup", backup.due_at ? new Date(backup.due_at).toLocaleString() : "None"],
+      ]}
+    >
+      {error && <LastError text={error} />}
+    </Panel>
+  );
+}
+
+function BackupState({ health: { backup: runs, server_time: now } }: { health: Health }) {
+  const { backup, verify } = runs;
+  if (backup.error || verify.error) {
+    return <Badge tone="destructive">{backup.error ? "Backup failed" : "Verification failed"}</Badge>;
+  }
+  if (!backup.succeeded_at) {
+    return <Badge tone="warning">No backup yet</Badge>;
+  }
+  if (!backup.due_at) {
+    return <Badge tone="warning">Not scheduled</Badge>;
+  }
+  const isOverdue = Date.parse(backup.due_at) + OVERDUE_AFTER_MS < Date.parse(now);
+  return isOverdue ? <Badge tone="warning">Overdue</Badge> : <Fine />;
+}
+
+function LastError({ text }: { text: string }) {
+  return (
+    <div className="text-sm">
+      <p className="text-muted-foreground">Last error</p>
+      <p className="[overflow-wrap:anywhere]">{text}</p>
+    </div>
   );
 }
 

@@ -4,6 +4,13 @@ import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
 import { invokeFunction } from "@/lib/functions";
 
+const backupRunSchema = z.object({
+  finished_at: z.nullable(z.string()),
+  error: z.nullable(z.string()),
+  succeeded_at: z.nullable(z.string()),
+  due_at: z.nullable(z.string()),
+});
+
 const healthSchema = z.object({
   webhooks: z.object({
     processed: z.number(),
@@ -21,6 +28,7 @@ const healthSchema = z.object({
     abandoned: z.number(),
     last_error: z.nullable(z.string()),
   }),
+  backup: z.object({ backup: backupRunSchema, verify: backupRunSchema }),
   database_bytes: z.number(),
   versions: z.object({ postgresql: z.string(), app_migration: z.nullable(z.string()) }),
   server_time: z.string(),
