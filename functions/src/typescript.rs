@@ -33,6 +33,8 @@ pub struct ServerFacts {
     pub database_url: Option<SecretString>,
     /// The database's `host:port`.
     pub database_address: Option<String>,
+    /// The folders of the embedded database: its data, and its socket.
+    pub database_dirs: Vec<PathBuf>,
     /// `server.state_dir`.
     pub state_dir: PathBuf,
     /// `project.dir`.
@@ -149,7 +151,7 @@ fn start_runtime(
 ) -> Result<Arc<Runtime>, String> {
     let host = host(config, dependencies, program).map_err(|error| {
         let dir = dependencies.facts.state_dir.join("functions");
-        format!("{} cannot be written ({error}): make it writable for this user", dir.display())
+        format!("cannot prepare {} for workers (it must be writable for this user): {error}", dir.display())
     })?;
     let Dependencies { clock, facts, tracker, shutdown, .. } = dependencies;
     let (journal, write) = Journal::new(&facts.state_dir, clock.clone());

@@ -1,8 +1,10 @@
 //! What TypeScript functions and their processes need to know about this server.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use basalt_functions::ServerFacts;
+use basalt_postgres::Embedded;
 use secrecy::{ExposeSecret, SecretString};
 use tokio_postgres::config::Host;
 
@@ -52,6 +54,7 @@ pub(crate) fn facts(config: &Config, secrets: Option<&Secrets>) -> ServerFacts {
         public_url: config.server.public_url.to_string(),
         database_url,
         database_address,
+        database_dirs: database_dirs(config, secrets),
         state_dir: config.server.state_dir.clone(),
         project_dir: config.project.dir.clone(),
         module_roots,
@@ -60,6 +63,22 @@ pub(crate) fn facts(config: &Config, secrets: Option<&Secrets>) -> ServerFacts {
         private_addresses: admin_addresses(config),
         is_development: config.is_development(),
     }
+}
+
+/// The data of the embedded PostgreSQL and, while it runs, the folder of its socket.
+fn database_dirs(config: &Config, secrets: Option<&Secrets>) -> Vec<PathBuf> {
+    if config.database.url.is_some() {
+        return Vec::new();
+    }
+    let mut dirs = vec![Embedded::current_data_dir(&config.server.state_dir, &config.database.data_dir)];
+    let running = secrets.and_then(|secrets| database_setup::running(config, secrets));
+    dirs.extend(running.iter().flat_map(|database| database.config().get_hosts()).filter_map(
+        |host| match host {
+            Host::Unix(folder) => Some(folder.clone()),
+            Host::Tcp(_) => None,
+        },
+    ));
+    dirs
 }
 
 /// The admin port, under every name that this machine has for itself.

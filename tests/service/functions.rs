@@ -3,6 +3,7 @@
 
 mod callers;
 mod examples;
+mod isolation;
 mod mail;
 mod payments;
 mod plan_mails;

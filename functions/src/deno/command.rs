@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::process::Command;
 use uuid::Uuid;
 
-use super::host::Host;
+use super::host::{Host, TEMPORARY};
 use super::modules::option_list as list;
 use super::source::{Imports, Source};
 
@@ -23,9 +23,6 @@ pub(crate) const MESSAGE_CHARS: usize = 10_000;
 pub(crate) const MESSAGES: u32 = 100;
 pub(crate) const MESSAGE_WINDOW_MS: u32 = 10_000;
 
-/// Folders that functions may use for temporary files.
-const TEMPORARY: &str = "/tmp";
-
 /// The command that runs a function on a socket.
 pub(crate) fn worker(host: &Host, source: &Source, version: &str, id: Uuid, socket: &Path) -> Command {
     let mut command = host.modules.command("run", source);
@@ -39,9 +36,10 @@ pub(crate) fn worker(host: &Host, source: &Source, version: &str, id: Uuid, sock
     command.arg(list("--allow-write=", [socket.into(), TEMPORARY.into()]));
     let private = host.private_paths();
     command.arg(list("--deny-read=", private.iter().map(OsString::from)));
-    // The code, too: a project may be in the folder for temporary files.
+    // The code, too: a project and its state may be in the folder for temporary files.
     let code = [host.config.dir.clone(), source.dir().to_path_buf()];
-    command.arg(list("--deny-write=", private.iter().chain(&code).map(OsString::from)));
+    let denied = private.iter().chain(&code).map(OsString::from);
+    command.arg(list("--deny-write=", denied.chain(host.shared_code().map(PathBuf::into_os_string))));
     if host.modules.is_development {
         command.arg("--allow-import");
     }

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, test_kill_process};
+use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::environment::Environment;
@@ -18,6 +19,10 @@ const BOOTSTRAP: &str = include_str!("bootstrap.js");
 const SOCKET_PATH_BYTES: usize = 103;
 /// Folders in which Deno opens nothing, whatever its permissions are.
 const SPECIAL_FOLDERS: [&str; 3] = ["/dev", "/proc", "/sys"];
+/// The folder that every function may read and write. A socket in it could be opened, or replaced, by all functions.
+pub(super) const TEMPORARY: &str = "/tmp";
+/// Folders for sockets if they cannot be in the state folder, after `XDG_RUNTIME_DIR`.
+const SOCKET_FOLDERS: [&str; 2] = ["/run", "/var/tmp"];
 
 /// See the module.
 pub(crate) struct Host {
@@ -30,7 +35,9 @@ pub(crate) struct Host {
     /// The script that runs before each function.
     pub(crate) bootstrap: PathBuf,
     /// The folder of this process's sockets.
-    socket_dir: PathBuf,
+    sockets: SocketFolder,
+    /// Where PostgreSQL's data and socket are.
+    database_dirs: Vec<PathBuf>,
     /// `functions.deny_net` and what the server adds.
     pub(crate) denied_hosts: Vec<String>,
 }
@@ -52,7 +59,9 @@ impl Host {
         if fs::read_to_string(&bootstrap).ok().as_deref() != Some(BOOTSTRAP) {
             fs::write(&bootstrap, BOOTSTRAP)?;
         }
-        let socket_dir = socket_dir(&dir)?;
+        let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let fallbacks = runtime_dir.into_iter().chain(SOCKET_FOLDERS.map(PathBuf::from));
+        let sockets = SocketFolder::create(&dir, fallbacks)?;
         Ok(Self {
             config,
             environment,
@@ -61,20 +70,27 @@ impl Host {
             project_dir: facts.project_dir.clone(),
             state_dir: facts.state_dir.clone(),
             bootstrap,
-            socket_dir,
+            sockets,
+            database_dirs: facts.database_dirs.clone(),
             denied_hosts,
         })
     }
 
     /// The socket of one worker.
     pub(crate) fn socket(&self, id: Uuid) -> PathBuf {
-        self.socket_dir.join(socket_name(id))
+        self.sockets.path.join(socket_name(id))
     }
 
     /// What no function may read or write, wherever the state folder is.
     pub(crate) fn private_paths(&self) -> Vec<PathBuf> {
         let in_state = ["secrets.json", "postgres", "storage", "run"].map(|name| self.state_dir.join(name));
-        in_state.into_iter().chain([self.config.dir.join(".env"), self.project_dir.join(".env")]).collect()
+        let files = [self.config.dir.join(".env"), self.project_dir.join(".env")];
+        in_state.into_iter().chain(files).chain(self.database_dirs.iter().cloned()).collect()
+    }
+
+    /// What no function may write, because all workers run it.
+    pub(crate) fn shared_code(&self) -> [PathBuf; 2] {
+        [self.bootstrap.clone(), self.modules.cache_dir.clone()]
     }
 }
 
@@ -83,31 +99,109 @@ fn socket_name(id: Uuid) -> String {
     id.simple().to_string().chars().take(12).collect()
 }
 
-/// A folder for this process's sockets, in the state folder or, if Deno cannot open sockets there, in the folder for temporary files.
-/// Removes those of servers that have ended.
-fn socket_dir(dir: &Path) -> io::Result<PathBuf> {
-    let sockets = dir.join("sockets");
-    let longest = sockets.join("4294967295").join(socket_name(Uuid::nil()));
-    let is_special = SPECIAL_FOLDERS.iter().any(|folder| dir.starts_with(folder));
-    let sockets = if longest.as_os_str().len() <= SOCKET_PATH_BYTES && !is_special {
-        sockets
-    } else {
-        std::env::temp_dir().join(format!("basalt-functions-{}", basalt_core::random::token(8)))
-    };
-    private_dir(&sockets)?;
-    for entry in fs::read_dir(&sockets)?.flatten() {
+/// A folder for this process's sockets, which only this user can enter. Each worker may open its own socket in it, and no other.
+struct SocketFolder {
+    path: PathBuf,
+    /// Removes a folder outside the state folder.
+    _removal: Option<TempDir>,
+}
+
+impl SocketFolder {
+    /// In the state folder or, if its path is too long or workers may open everything there, in the first of `fallbacks` that can be
+    /// used.
+    fn create(dir: &Path, fallbacks: impl IntoIterator<Item = PathBuf>) -> io::Result<Self> {
+        let sockets = dir.join("sockets");
+        if is_usable(&sockets.join("4294967295")) {
+            private_dir(&sockets)?;
+            remove_abandoned(&sockets)?;
+            let path = sockets.join(std::process::id().to_string());
+            private_dir(&path)?;
+            return Ok(Self { path, _removal: None });
+        }
+        let own = fallbacks.into_iter().find_map(|folder| {
+            let folder = folder.canonicalize().ok()?;
+            // A random name: in a world-writable folder, another user could have created a fixed one.
+            let own = tempfile::Builder::new().prefix("basalt-functions-").tempdir_in(folder).ok()?;
+            is_usable(own.path()).then_some(own)
+        });
+        let Some(own) = own else {
+            return Err(io::Error::other(format!(
+                "no folder for the sockets of workers: {} is too long or inside {TEMPORARY}; set XDG_RUNTIME_DIR to a private folder \
+                 with a short path outside {TEMPORARY}",
+                sockets.display()
+            )));
+        };
+        Ok(Self { path: own.path().to_path_buf(), _removal: Some(own) })
+    }
+}
+
+/// Whether workers can open sockets in this folder, and only those that their permissions name.
+fn is_usable(folder: &Path) -> bool {
+    let longest = folder.join(socket_name(Uuid::nil()));
+    let temporary = [PathBuf::from(TEMPORARY), resolved(Path::new(TEMPORARY))];
+    let resolved = resolved(folder);
+    let is_inside = |parent: &Path| folder.starts_with(parent) || resolved.starts_with(parent);
+    longest.as_os_str().len() <= SOCKET_PATH_BYTES
+        && !SPECIAL_FOLDERS.iter().any(|parent| is_inside(Path::new(parent)))
+        && !temporary.iter().any(|parent| is_inside(parent))
+}
+
+/// The path without symbolic links in the part that exists.
+fn resolved(path: &Path) -> PathBuf {
+    let existing = path.ancestors().find_map(|parent| Some((parent, parent.canonicalize().ok()?)));
+    let rest = existing.as_ref().and_then(|(parent, _)| path.strip_prefix(parent).ok());
+    match (&existing, rest) {
+        (Some((_, canonical)), Some(rest)) => canonical.join(rest),
+        _ => path.to_path_buf(),
+    }
+}
+
+/// Removes the folders of servers that have ended.
+fn remove_abandoned(sockets: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(sockets)?.flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
         if pid.is_none_or(|pid| test_kill_process(pid).is_err()) {
             let _removed = fs::remove_dir_all(entry.path());
         }
     }
-    let own = sockets.join(std::process::id().to_string());
-    private_dir(&own)?;
-    Ok(own)
+    Ok(())
 }
 
 /// Creates a folder that only this user can enter.
 fn private_dir(dir: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_outside_the_folder_of_all_functions() {
+        let state = tempfile::tempdir_in(TEMPORARY).unwrap();
+        let outside = tempfile::tempdir_in("/var/tmp").unwrap();
+        let fallbacks = [state.path().to_path_buf(), outside.path().to_path_buf()];
+        let sockets = SocketFolder::create(state.path(), fallbacks.clone()).unwrap();
+        assert!(sockets.path.starts_with(outside.path()), "{}", sockets.path.display());
+        let mode = fs::metadata(&sockets.path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        // A symbolic link into it is no way around.
+        let link = outside.path().join("link");
+        std::os::unix::fs::symlink(state.path(), &link).unwrap();
+        assert!(SocketFolder::create(&link, [link.clone()]).is_err());
+        let path = sockets.path.clone();
+        drop(sockets);
+        assert!(!path.exists(), "the folder is removed with the server");
+        // The state folder of most servers.
+        let sockets = SocketFolder::create(outside.path(), fallbacks).unwrap();
+        assert!(sockets.path.starts_with(outside.path().join("sockets")), "{}", sockets.path.display());
+    }
+
+    #[test]
+    fn no_folder_for_sockets_names_the_remedy() {
+        let state = tempfile::tempdir_in(TEMPORARY).unwrap();
+        let error = SocketFolder::create(state.path(), []).map(|sockets| sockets.path).unwrap_err();
+        assert!(error.to_string().contains("set XDG_RUNTIME_DIR"), "{error}");
+    }
 }

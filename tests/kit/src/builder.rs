@@ -23,6 +23,7 @@ pub struct Builder {
     settings: BTreeMap<String, String>,
     variables: BTreeMap<String, String>,
     project: Option<PathBuf>,
+    state_dir: Option<PathBuf>,
     only: Option<String>,
     expected_logs: Vec<String>,
     database: DatabaseChoice,
@@ -48,6 +49,7 @@ impl Builder {
             settings: BTreeMap::new(),
             variables: BTreeMap::new(),
             project: None,
+            state_dir: None,
             only: None,
             expected_logs: Vec::new(),
             database: DatabaseChoice::Clone,
@@ -71,6 +73,12 @@ impl Builder {
     /// The project folder; by default an empty one.
     pub fn project(mut self, dir: impl Into<PathBuf>) -> Self {
         self.project = Some(dir.into());
+        self
+    }
+
+    /// The state folder; by default one that is removed with the test process.
+    pub fn state_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.state_dir = Some(dir.into());
         self
     }
 
@@ -132,7 +140,7 @@ impl Builder {
         let cluster = Cluster::get().await;
         let dir = cluster.fresh_dir("server");
         let project = self.project.clone().unwrap_or_else(|| made(dir.join("project")));
-        let state_dir = made(dir.join("state"));
+        let state_dir = made(self.state_dir.clone().unwrap_or_else(|| dir.join("state")));
         // Roles are cluster-wide, so all servers share the secrets from which their passwords are derived.
         let secrets_dir = cluster.secrets_dir().await;
         let copied = fs::copy(secrets_dir.join("secrets.json"), state_dir.join("secrets.json"));

@@ -37,12 +37,12 @@ impl Project {
     }
 }
 
-fn call(server: &Basalt, path: &str) -> Request {
+pub(super) fn call(server: &Basalt, path: &str) -> Request {
     server.post(&format!("/functions/v1/{path}"))
 }
 
 /// The body of a successful call.
-async fn answer(server: &Basalt, path: &str) -> String {
+pub(super) async fn answer(server: &Basalt, path: &str) -> String {
     call(server, path).send().await.expect(200).text()
 }
 
