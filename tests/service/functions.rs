@@ -2,9 +2,11 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers fail a test by panicking")]
 
 mod callers;
+mod database_calls;
 mod examples;
 mod isolation;
 mod mail;
+mod modules;
 mod payments;
 mod plan_mails;
 mod routing;
