@@ -82,7 +82,7 @@ const NAMES: &[(&str, Meaning)] = &[
     ("MAILER_EMAIL_VALIDATION_", Later("a service that validates addresses")),
     ("MFA_", Later("this kind of second factor")),
     ("OAUTH_SERVER_", Later("the OAuth server")),
-    ("PASSKEY_", Later("passkeys")),
+    ("PASSKEY_", Later("this setting of passkeys")),
     ("PASSWORD_HIBP_", Later("further settings of the leaked password check")),
     ("RATE_LIMIT_", Later("this rate limit")),
     ("RELOADING_", Later("reloading of the configuration")),
@@ -91,7 +91,7 @@ const NAMES: &[(&str, Meaning)] = &[
     ("SESSIONS_", Later("this limit on sessions")),
     ("SMS_", Later("this provider of text messages")),
     ("MAILER_", Later("this mail setting")),
-    ("WEBAUTHN_", Later("passkeys")),
+    ("WEBAUTHN_", Later("this setting of passkeys")),
 ];
 
 /// Names that are also read without the prefix, and their table entry.

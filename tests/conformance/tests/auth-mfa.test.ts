@@ -75,6 +75,49 @@ test("mfa: a new session is aal1 and is told that aal2 is next", async () => {
   expect(raised.error).toBeNull();
 });
 
+test("mfa.recoveryCodes: generate, status, verify, regenerate, unenroll", async () => {
+  const { email, password } = await person();
+  const auth = { storage: memory(), autoRefreshToken: false, experimental: { recoveryCodes: true } };
+  const client = createClient(url, anonKey, { auth });
+  const codes = client.auth.mfa.recoveryCodes;
+  await client.auth.signInWithPassword({ email, password });
+  expect((await codes.getStatus()).error).toMatchObject({ code: "mfa_factor_not_found" });
+  expect((await codes.generate()).error).toMatchObject({ code: "insufficient_aal" });
+  const factor = await enroll(client);
+  await client.auth.mfa.challengeAndVerify({ factorId: factor.id, code: code(factor.totp.secret) });
+
+  const { data: first, error } = await codes.generate({ friendlyName: "in the safe" });
+  expect(error).toBeNull();
+  expect(first).toMatchObject({ type: "recovery_code", friendly_name: "in the safe", total: 10 });
+  expect(new Set(first?.codes).size).toBe(10);
+  expect((await codes.generate()).error).toMatchObject({ code: "mfa_verified_factor_exists" });
+  expect((await codes.getStatus()).data).toEqual({ id: first?.id, type: "recovery_code", total: 10, remaining: 10 });
+
+  await client.auth.signOut();
+  await client.auth.signInWithPassword({ email, password });
+  const events: string[] = [];
+  client.auth.onAuthStateChange((event) => events.push(event));
+  expect((await codes.regenerate()).error).toMatchObject({ code: "insufficient_aal" });
+  expect((await codes.verify({ code: "0000-0000-0000-0000" })).error).toMatchObject({ code: "mfa_verification_failed" });
+  const used = first?.codes[0] ?? "";
+  const verified = await codes.verify({ code: used.toUpperCase().replace(/(.{4})(?=.)/g, "$1-") });
+  expect(verified.error).toBeNull();
+  expect(verified.data?.user.id).toBeTruthy();
+  expect(events).toContain("MFA_CHALLENGE_VERIFIED");
+  const level = await client.auth.mfa.getAuthenticatorAssuranceLevel();
+  expect(level.data).toMatchObject({ currentLevel: "aal2", nextLevel: "aal2" });
+  expect(level.data?.currentAuthenticationMethods[0]).toMatchObject({ method: "mfa/recovery_code" });
+  expect((await codes.getStatus()).data?.remaining).toBe(9);
+  expect((await codes.verify({ code: used })).error).toMatchObject({ code: "mfa_verification_failed" });
+
+  const { data: second } = await codes.regenerate();
+  expect(second?.codes.filter((one) => first?.codes.includes(one))).toEqual([]);
+  expect((await codes.verify({ code: first?.codes[1] ?? "" })).error).toMatchObject({ code: "mfa_verification_failed" });
+  expect((await codes.getStatus()).data).toMatchObject({ total: 10, remaining: 10 });
+  expect((await codes.unenroll()).error).toBeNull();
+  expect((await codes.getStatus()).error).toMatchObject({ code: "mfa_factor_not_found" });
+});
+
 test("admin.mfa: list and delete factors", async () => {
   const { client, id } = await signedIn();
   const factor = await enroll(client);

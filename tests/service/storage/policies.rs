@@ -50,6 +50,31 @@ async fn make_objects(server: &Basalt) {
     server.database().admin_sql(&sql).await;
 }
 
+/// Upstream refuses to delete a user who owns objects (auth.md §7). Here the objects stay, with the id of their former owner.
+#[tokio::test]
+async fn user_with_objects_can_be_deleted() {
+    let server = Basalt::start().await;
+    let sql = format!(
+        "insert into storage.buckets (id, name) values ('own', 'own');
+         create policy own on storage.objects to authenticated using ({OWNS}) with check ({OWNS})"
+    );
+    server.sql(&sql).await;
+    let ada = server.sign_up("ada@example.org").await;
+    let object = "/storage/v1/object/own/a.txt";
+    let as_user = |request: Request, token: &str| request.apikey(server.anon_key()).bearer(token);
+    as_user(server.post(object), &ada.access_token).body("hello").send().await.expect(200);
+    let user = format!("/auth/v1/admin/users/{}", ada.id);
+    server.delete(&user).apikey(server.service_key()).send().await.expect(200);
+    let owner = server.sql("select owner_id, owner::text from storage.objects").await;
+    assert_eq!(owner, [vec![Some(ada.id.to_string()), Some(ada.id.to_string())]]);
+    // A new account with the same address is another owner.
+    let again = server.sign_up("ada@example.org").await;
+    as_user(server.get(object), &again.access_token).send().await.expect(400);
+    let read = server.get(object).apikey(server.service_key()).send().await.expect(200);
+    assert_eq!(read.text(), "hello");
+    server.delete(object).apikey(server.service_key()).send().await.expect(200);
+}
+
 /// The body of a request.
 #[derive(Clone, Copy, Debug)]
 enum Body {
