@@ -37,17 +37,20 @@ impl Actor {
 
     /// Begins a transaction with the search path that Supabase gives the role. The lock on `pg_authid` is needed because files of two
     /// databases of one cluster would otherwise change the role's row concurrently.
-    const fn begin(self) -> &'static str {
-        match self {
+    /// `isolation` is a level other than the database's default.
+    fn begin(self, isolation: Option<&str>) -> String {
+        let rights = match self {
             Self::Elevated => {
-                "begin; lock table pg_catalog.pg_authid in share row exclusive mode; alter role postgres superuser;
+                "lock table pg_catalog.pg_authid in share row exclusive mode; alter role postgres superuser;
                  set session authorization postgres; set statement_timeout = 0; set search_path = \"$user\", public, extensions"
             }
             Self::Owner => {
-                "begin; select pg_catalog.set_config('role', basalt.project_owner()::text, false);
+                "select pg_catalog.set_config('role', basalt.project_owner()::text, false);
                  set statement_timeout = 0; set search_path = \"$user\", public, extensions"
             }
-        }
+        };
+        let level = isolation.map(|level| format!(" isolation level {level}")).unwrap_or_default();
+        format!("begin{level}; {rights}")
     }
 
     /// Becomes the connection's own role again, inside the transaction.
@@ -87,6 +90,7 @@ pub(super) async fn run(client: &Client, actor: Actor, file: &File) -> Result<Ou
         done: 0,
         is_resumed: false,
         is_partial: false,
+        is_untouched: false,
     };
     match script.run().await {
         Ok(()) => Ok(script.outcome),
@@ -110,6 +114,8 @@ struct Script<'a> {
     /// Whether an earlier run did not finish the file.
     is_resumed: bool,
     is_partial: bool,
+    /// Whether no statement of the file has run in the current transaction.
+    is_untouched: bool,
 }
 
 impl Script<'_> {
@@ -131,7 +137,7 @@ impl Script<'_> {
                 self.is_partial = self.done > 0;
             }
         }
-        self.client.batch_execute(self.actor.begin()).await?;
+        self.begin(None).await?;
         for (index, statement) in statements.iter().enumerate().skip(self.done) {
             self.step(index, statement).await?;
         }
@@ -143,19 +149,33 @@ impl Script<'_> {
         Ok(())
     }
 
+    async fn begin(&mut self, isolation: Option<&str>) -> Result<(), ProjectError> {
+        self.client.batch_execute(&self.actor.begin(isolation)).await?;
+        self.is_untouched = true;
+        Ok(())
+    }
+
     async fn step(&mut self, index: usize, statement: &Statement<'_>) -> Result<(), ProjectError> {
-        match Step::of(statement) {
-            Step::Plain => self.execute(index + 1, statement, statement.text).await,
+        let step = Step::of(statement);
+        let was_untouched = self.is_untouched;
+        self.is_untouched &= matches!(step, Step::NoEffect | Step::LeftOut(_));
+        match step {
+            // Only the first statement of a transaction can set its level, and our own have run.
+            Step::Isolation(level) if was_untouched => {
+                self.client.batch_execute("rollback").await?;
+                self.begin(Some(level)).await
+            }
+            Step::Plain | Step::Isolation(_) => self.execute(index + 1, statement, statement.text).await,
             Step::Commit => {
                 self.client.batch_execute(self.actor.step_down()).await?;
                 self.save_progress(index + 1).await?;
                 self.execute(index + 1, statement, statement.text).await?;
                 self.is_partial = true;
-                Ok(self.client.batch_execute(self.actor.begin()).await?)
+                self.begin(None).await
             }
             Step::Rollback => {
                 self.execute(index + 1, statement, statement.text).await?;
-                Ok(self.client.batch_execute(self.actor.begin()).await?)
+                self.begin(None).await
             }
             Step::Alone => {
                 self.client.batch_execute(self.actor.step_down()).await?;
@@ -167,7 +187,7 @@ impl Script<'_> {
                 self.is_partial = true;
                 self.client.batch_execute("reset role; reset session authorization").await?;
                 self.save_progress(index + 1).await?;
-                Ok(self.client.batch_execute(self.actor.begin()).await?)
+                self.begin(None).await
             }
             Step::CreateExtension if self.is_installed(statement).await? => {
                 self.leave_out(statement, "the extension is installed already");
@@ -251,15 +271,17 @@ impl Script<'_> {
 /// What a statement does to the file's transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// Nothing. This includes BEGIN, which only causes a warning inside a transaction.
+    /// Nothing.
     Plain,
+    /// BEGIN or SET TRANSACTION with this isolation level.
+    Isolation(&'static str),
     Commit,
     Rollback,
     /// It cannot run inside a transaction.
     Alone,
     /// CREATE EXTENSION without IF NOT EXISTS.
     CreateExtension,
-    /// It is not executed and need not be: psql's protection of dumps.
+    /// It is not executed and need not be: BEGIN inside a transaction, psql's protection of dumps.
     NoEffect,
     /// It is not executed, for this reason.
     LeftOut(&'static str),
@@ -283,6 +305,8 @@ impl Step {
                 if rest.iter().take(2).any(|word| *word == "to") { Self::Plain } else { Self::Rollback }
             }
             ["commit" | "end", ..] => Self::Commit,
+            ["begin" | "start", ..] => isolation_level(&words).map_or(Self::NoEffect, Self::Isolation),
+            ["set", "transaction", ..] => isolation_level(&words).map_or(Self::Plain, Self::Isolation),
             ["copy", ..] if is_client_copy(statement.text) => {
                 Self::Refused("COPY from or to the client is not supported: use INSERT")
             }
@@ -299,6 +323,18 @@ impl Step {
             ["reindex", rest @ ..] if rest.contains(&"concurrently") => Self::Alone,
             _ => Self::Plain,
         }
+    }
+}
+
+/// The level after ISOLATION LEVEL.
+fn isolation_level(words: &[&str]) -> Option<&'static str> {
+    let after = words.iter().skip_while(|word| **word != "level").nth(1)?;
+    match *after {
+        "serializable" => Some("serializable"),
+        "repeatable" => Some("repeatable read"),
+        // Committed or uncommitted, which are the same in PostgreSQL.
+        "read" => Some("read committed"),
+        _ => None,
     }
 }
 
@@ -369,8 +405,18 @@ mod tests {
 
     #[test]
     fn statements_are_told_apart_by_their_first_words() {
+        for sql in ["begin", "START TRANSACTION", "begin read only"] {
+            assert_eq!(step(sql), Step::NoEffect, "{sql}");
+        }
+        for (sql, level) in [
+            ("begin isolation level serializable", "serializable"),
+            ("START TRANSACTION ISOLATION LEVEL Repeatable Read, read write", "repeatable read"),
+            ("set transaction isolation level read committed", "read committed"),
+        ] {
+            assert_eq!(step(sql), Step::Isolation(level), "{sql}");
+        }
         for sql in [
-            "begin",
+            "set transaction read write",
             "rollback to s",
             "rollback work to savepoint s",
             "savepoint s",

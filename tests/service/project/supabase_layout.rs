@@ -179,6 +179,41 @@ async fn files_have_superuser_rights_that_do_not_outlive_them() {
 }
 
 #[tokio::test]
+async fn transactions_of_a_file_have_their_isolation_level() {
+    let (_database, mut client) = database().await;
+    let table = |name: &str| {
+        format!("create table public.{name} as select current_setting('transaction_isolation') as level;")
+    };
+    let several = format!(
+        "{} commit; begin isolation level serializable; {} commit; start transaction isolation level repeatable read; {} commit; {}",
+        table("i1"),
+        table("i2"),
+        table("i3"),
+        table("i4")
+    );
+    let first = format!("begin; set transaction isolation level serializable; {} commit;", table("i5"));
+    let late = format!("{} begin isolation level serializable; select 1;", table("i6"));
+    let (dir, _project) = project(&[
+        ("supabase/migrations/1_several.sql", &several),
+        ("supabase/migrations/2_first.sql", &first),
+        ("supabase/migrations/3_late.sql", &late),
+    ]);
+    let report = apply(dir.path(), &mut client).await;
+    let failures: Vec<String> = report.failed.iter().map(ToString::to_string).collect();
+    let levels = "select (select level from i1) || ', ' || (select level from i2) || ', ' || (select level from i3) || ', '
+                    || (select level from i4) || ', ' || (select level from i5)";
+    assert_eq!(
+        values(&client, levels).await,
+        ["read committed, serializable, repeatable read, read committed, serializable"],
+        "{failures:?}"
+    );
+    // As upstream: the transaction has begun long before.
+    assert_eq!(failures.len(), 1, "{failures:?}");
+    assert!(failures[0].contains("must be called before any query"), "{failures:?}");
+    assert_eq!(values(&client, IS_SUPERUSER).await, ["f"]);
+}
+
+#[tokio::test]
 async fn seeds_run_once_on_a_new_database() {
     let (_database, mut client) = database().await;
     let (dir, _project) = project(&[
