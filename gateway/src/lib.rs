@@ -2,6 +2,7 @@
 
 mod backup;
 pub mod banner;
+mod bucket_files;
 mod built_in;
 pub mod cli;
 pub mod config;

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::banner::{Banner, Console};
+use crate::bucket_files;
 use crate::config::{CommandLine, Config, Only};
 use crate::database_setup::SetupError;
 use crate::function_facts;
@@ -154,6 +155,7 @@ pub async fn serve(
         Banner { config: &config, keys: &keys, databases: databases.as_ref(), took: started.elapsed() };
     console.banner(&banner);
     service_manager::notify("READY=1");
+    upload_bucket_files(&config, &secrets, &background);
     let acceptor = tls.map(|tls| tls.acceptor);
     accept_until(gateway, listeners, &config, acceptor, &shutdown).await;
 
@@ -167,6 +169,25 @@ pub async fn serve(
         embedded.stop().await;
     }
     Ok(())
+}
+
+/// In development: starts the upload of the files that belong into buckets.
+fn upload_bucket_files(config: &Config, secrets: &Secrets, background: &Background) {
+    let buckets = config.project.supabase.as_ref().map(|supabase| supabase.bucket_files.clone());
+    let buckets = buckets.filter(|buckets| !buckets.is_empty()).unwrap_or_default();
+    if buckets.is_empty() || config.only.is_some() {
+        return;
+    }
+    let origin = services::own_origin(config).filter(|_| config.is_development() && !config.server.has_tls());
+    match origin {
+        Some(origin) => {
+            let key = secrets.api_keys().service.clone();
+            background.spawn(bucket_files::upload(buckets, origin, key));
+        }
+        None => tracing::info!(
+            "the files of objects_path in config.toml are uploaded in development only, on a port without TLS; here, run `supabase seed buckets`"
+        ),
+    }
 }
 
 /// With `--strict`: checks that the modules of every function can be loaded.

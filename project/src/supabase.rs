@@ -12,6 +12,7 @@ mod plan;
 mod script;
 
 use std::fmt;
+use std::path::PathBuf;
 
 use secrecy::SecretString;
 use tokio_postgres::Client;
@@ -37,8 +38,19 @@ pub struct SupabaseSettings {
     pub seeds: SeedPatterns,
     /// `[storage.buckets.*]`.
     pub buckets: Vec<BucketSettings>,
+    /// `[storage.buckets.*] objects_path`.
+    pub bucket_files: Vec<BucketFiles>,
     /// `[db.vault]`: name and secret.
     pub vault: Vec<(String, SecretString)>,
+}
+
+/// A folder whose files belong into a bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BucketFiles {
+    /// The bucket's name.
+    pub bucket: String,
+    /// The folder.
+    pub folder: PathBuf,
 }
 
 impl Default for SupabaseSettings {
@@ -49,6 +61,7 @@ impl Default for SupabaseSettings {
             has_migrations: true,
             seeds: SeedPatterns::default(),
             buckets: Vec::new(),
+            bucket_files: Vec::new(),
             vault: Vec::new(),
         }
     }

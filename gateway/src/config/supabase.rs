@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use basalt_core::settings::kinds::{Bytes, read_as};
 use basalt_core::settings::{Source, Value, Written};
-use basalt_project::supabase::{BucketSettings, FOLDER, SeedPatterns, SupabaseSettings};
+use basalt_project::supabase::{BucketFiles, BucketSettings, FOLDER, SeedPatterns, SupabaseSettings};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use toml::de::{DeTable, DeValue};
 
@@ -121,7 +121,12 @@ const NAMES: &[(&str, Meaning)] = &[
     ("storage.enabled", AlwaysOn("the storage service is always served")),
     ("storage.file_size_limit", Same("storage.max_file_size")),
     ("storage.image_transformation.enabled", Same("storage.images.enabled")),
-    ("storage.buckets.", Special("buckets that are created at each start")),
+    (
+        "storage.buckets.",
+        Special(
+            "buckets that are created at each start; in development, the files of `objects_path` are uploaded",
+        ),
+    ),
     ("storage.analytics.", Later("analytics buckets")),
     ("storage.vector.", Later("vector buckets")),
     ("storage.", Ignored),
@@ -612,10 +617,9 @@ impl ConfigReader<'_> {
                 }
                 _ => None,
             };
-            if bucket.contains_key("objects_path") {
-                self.out.notes.push(format!(
-                    "{source}: the files of objects_path are not uploaded at the start; run `supabase seed buckets`"
-                ));
+            if let Some(Value::Text(path)) = get("objects_path") {
+                let folder = self.file.project_dir.join(FOLDER).join(path);
+                self.out.project.bucket_files.push(BucketFiles { bucket: name.clone(), folder });
             }
             self.out.project.buckets.push(BucketSettings {
                 name,

@@ -459,7 +459,7 @@ fn start_extensions(context: &Context<'_>) {
 }
 
 /// Where this server's own requests reach its public port; `None` on a socket file.
-fn own_origin(config: &Config) -> Option<Url> {
+pub(super) fn own_origin(config: &Config) -> Option<Url> {
     let server = &config.server;
     let host = match &server.host {
         ListenHost::Address(address) if address.is_unspecified() && address.is_ipv4() => {

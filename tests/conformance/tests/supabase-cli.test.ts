@@ -28,7 +28,7 @@ describe("Supabase's CLI", { timeout: 240_000 }, () => {
     // The CLI finds the local API by the port of config.toml.
     put(
       "supabase/config.toml",
-      `project_id = "cli"\n[api]\nport = ${server.port}\n[storage.buckets.docs]\npublic = true\n[storage.buckets.more]\npublic = false\n`,
+      `project_id = "cli"\n[api]\nport = ${server.port}\n[db]\nport = ${server.databasePort}\n[storage.buckets.docs]\npublic = true\n[storage.buckets.more]\npublic = false\n`,
     );
   }, 120_000);
 
@@ -87,6 +87,16 @@ describe("Supabase's CLI", { timeout: 240_000 }, () => {
     expect(await succeeds(remote("migration", "list"))).not.toMatch(isApplied);
     await succeeds(remote("migration", "repair", "20240101000000", "--status", "applied", "--yes"));
     expect(await succeeds(remote("migration", "list"))).toMatch(isApplied);
+  });
+
+  test("--local finds the database port of config.toml", async () => {
+    const local = (...args: string[]) => run(...args, "--local");
+    expect(await succeeds(local("migration", "list"))).toMatch(/`20240101000000`\s*\|\s*`20240101000000`/);
+    put("supabase/migrations/20240104000000_local.sql", "create table public.by_local (id int primary key);\n");
+    expect(await succeeds(local("db", "push", "--yes"))).toContain("20240104000000_local.sql");
+    expect(await succeeds(local("migration", "list"))).toMatch(/`20240104000000`\s*\|\s*`20240104000000`/);
+    await succeeds(local("inspect", "db", "table-stats"));
+    await succeeds(local("db", "advisors"));
   });
 
   test("gen types sees the tables", async () => {

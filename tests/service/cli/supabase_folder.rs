@@ -107,6 +107,69 @@ async fn commands_work_beside_a_running_server() {
 }
 
 #[tokio::test]
+async fn objects_path_of_config_toml_fills_buckets() {
+    let dir = tempfile::tempdir().unwrap();
+    write(
+        dir.path(),
+        "supabase/config.toml",
+        "[storage.buckets.pictures]\npublic = true\nobjects_path = \"./pictures\"\n[storage.buckets.none]\nobjects_path = \"./none\"\n",
+    );
+    write(dir.path(), "supabase/pictures/a folder/note.txt", "from the folder");
+    write(dir.path(), "supabase/pictures/logo.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>");
+    let mut server =
+        Basalt::builder().project(dir.path()).expect_log("objects_path of bucket none").start().await;
+    server.wait_for_log("uploaded the files of").await;
+    let read =
+        |server: &Basalt, name: &str| server.get(&format!("/storage/v1/object/public/pictures/{name}"));
+    let note = read(&server, "a%20folder/note.txt").send().await.expect(200);
+    assert_eq!((note.text(), note.header("content-type")), ("from the folder".to_owned(), "text/plain"));
+    let logo = read(&server, "logo.svg").send().await.expect(200);
+    assert_eq!(logo.header("content-type"), "image/svg+xml");
+    server.wait_for_log("cannot read").await;
+    // What the project changed since stays.
+    let object = "/storage/v1/object/pictures/a%20folder/note.txt";
+    let change = server.put(object).apikey(server.service_key()).header("content-type", "text/plain");
+    change.body("changed").send().await.expect(200);
+    server.stop().await;
+    server.start_again().await;
+    server.wait_for_log("uploaded the files of").await;
+    assert_eq!(read(&server, "a%20folder/note.txt").send().await.expect(200).text(), "changed");
+}
+
+#[tokio::test]
+async fn vault_section_of_config_toml_fills_the_vault() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = |key: &str| {
+        format!("[db.vault]\nstripe_key = \"{key}\"\nfrom_environment = \"env(VAULT_TOKEN)\"\nempty = \"\"\n")
+    };
+    write(dir.path(), "supabase/config.toml", &config("sk_first"));
+    let mut server =
+        Basalt::builder().project(dir.path()).variable("VAULT_TOKEN", "of the environment").start().await;
+    let secrets =
+        "select string_agg(name || '=' || decrypted_secret, ', ' order by name) from vault.decrypted_secrets";
+    assert_eq!(
+        server.database().value(secrets).await,
+        "from_environment=of the environment, stripe_key=sk_first"
+    );
+    server.stop().await;
+    // A changed value replaces the secret; an unchanged one stays as it is.
+    write(dir.path(), "supabase/config.toml", &config("sk_second"));
+    server.start_again().await;
+    assert_eq!(
+        server.database().value(secrets).await,
+        "from_environment=of the environment, stripe_key=sk_second"
+    );
+    let changed = "select string_agg(name, ', ') from vault.secrets where updated_at > created_at";
+    assert_eq!(server.database().value(changed).await, "stripe_key");
+    let readable =
+        "select count(*) from vault.secrets where secret like '%sk_%' or secret like '%environment%'";
+    assert_eq!(server.database().value(readable).await, "0", "secrets are encrypted");
+    assert!(
+        server.log().iter().all(|line| !line.raw.contains("sk_") && !line.raw.contains("of the environment"))
+    );
+}
+
+#[tokio::test]
 async fn development_server_applies_new_files_at_once() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "supabase/config.toml", "not = [toml");
