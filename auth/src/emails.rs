@@ -1,6 +1,5 @@
-//! E-mails to users: content, links and notifications. [`basalt_mail`] delivers them.
+//! E-mails to users: content and links. [`basalt_mail`] delivers them.
 
 mod link;
 pub(crate) mod mailer;
-pub(crate) mod notifications;
 mod recipients;

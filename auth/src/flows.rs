@@ -11,6 +11,7 @@ pub(crate) mod generated_link;
 pub(crate) mod grants;
 pub(crate) mod invitation;
 pub(crate) mod magic_link;
+pub(crate) mod notifications;
 pub(crate) mod oauth_server;
 pub(crate) mod passkeys;
 pub(crate) mod phone_sign_in;

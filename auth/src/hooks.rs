@@ -23,7 +23,7 @@ use crate::hook_types::error::HookError;
 use crate::hook_types::{HookKind, HookUri, Secret};
 use crate::origin::Origin;
 use function::HookFunction;
-pub(crate) use inputs::Decision;
+pub(crate) use inputs::{Decision, email_input};
 
 enum Transport {
     Function(HookFunction),

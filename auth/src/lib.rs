@@ -44,6 +44,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, patch, post, put};
 use basalt_core::service::{BodyMode, Cors, Deadline, RequestId, Service};
+use basalt_pg::listen::Events;
 use tokio::time::Instant;
 
 pub use cleanup::clean_up;
@@ -64,11 +65,15 @@ pub use state::Dependencies;
 pub use templates::{EmailSettings, TemplateSource};
 
 use error::{ApiVersion, RenderContext};
+use flows::notifications;
 use http::request::BODY_LIMIT;
 use http::routes;
 use passwords::kinds;
 use redirects::Redirects;
 use state::Auth;
+
+/// Channels that the service listens on.
+pub const CHANNELS: [&str; 1] = [notifications::CHANNEL];
 
 /// Whether a URL is a page of the site, of this server (`public_url`), or of an allowed site, for services that redirect users
 /// back to the app. On localhost all ports count as one site: development servers change theirs.
@@ -176,11 +181,15 @@ fn router(auth: Arc<Auth>) -> Router {
         .with_state(auth)
 }
 
-/// Builds the service and starts its tasks.
+/// Builds the service and starts its tasks. `events` are notifications of [`CHANNELS`].
 ///
 /// # Errors
 /// The argon2 parameters are invalid ([`AuthConfig::faults`]).
-pub fn service(config: AuthConfig, dependencies: Dependencies) -> Result<Service, AuthError> {
+pub fn service(
+    config: AuthConfig,
+    dependencies: Dependencies,
+    events: &Events,
+) -> Result<Service, AuthError> {
     let (tracker, shutdown) = (dependencies.tracker.clone(), dependencies.shutdown.clone());
     let deadline = Duration::from_secs(config.api_max_request_duration);
     let auth = Arc::new(Auth::new(config, dependencies)?);
@@ -190,6 +199,10 @@ pub fn service(config: AuthConfig, dependencies: Dependencies) -> Result<Service
     }
     for template in auth.mailer.remote_templates() {
         tracker.spawn(shutdown.clone().run_until_cancelled_owned(template.refresh_periodically()));
+    }
+    if auth.hooks.is_enabled(HookKind::SendEmail) {
+        let worker = notifications::worker(Arc::clone(&auth), tracker.clone());
+        tracker.spawn(worker.run(events.subscribe(), shutdown.clone()));
     }
     let measure = kinds::measure(auth.hasher.clone(), auth.pool.clone());
     tracker.spawn(shutdown.run_until_cancelled_owned(measure));

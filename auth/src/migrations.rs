@@ -22,4 +22,5 @@ pub const MIGRATIONS: &[SystemMigration] = &[
     ),
     SystemMigration::new("auth", 7, "totp_steps", include_str!("../migrations/0007_totp_steps.sql")),
     SystemMigration::new("auth", 8, "recovery_codes", include_str!("../migrations/0008_recovery_codes.sql")),
+    SystemMigration::new("auth", 9, "hook_mails", include_str!("../migrations/0009_hook_mails.sql")),
 ];

@@ -52,7 +52,7 @@ pub struct Dependencies {
     pub tracker: TaskTracker,
     /// Stops them.
     pub shutdown: CancellationToken,
-    /// Whether error bodies may name SQLSTATEs (DESIGN §12).
+    /// Whether error bodies may name SQLSTATEs (DESIGN §12), and the log explains responses that surprise developers.
     pub development: bool,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Auth {
     pub(crate) response_times: ResponseTimes,
     /// Pads rejected sign-ins, which also wait for a hash thread.
     pub(crate) refusal_times: ResponseTimes,
-    /// Whether error bodies may name SQLSTATEs.
+    /// Whether error bodies may name SQLSTATEs, and the log explains responses that surprise developers.
     pub(crate) development: bool,
 }
 

@@ -111,6 +111,11 @@ impl Mailer {
         Some(link::verify(&verify_url, email.token_hash, verification_type, email.redirect_to))
     }
 
+    /// Whether e-mails of this kind are enabled; notifications are off by default.
+    pub(crate) fn is_enabled(&self, kind: EmailKind) -> bool {
+        is_enabled(&self.config, kind)
+    }
+
     /// Renders the e-mail and enqueues it, to be sent when `tx` has committed. Does nothing for a disabled notification.
     pub(crate) async fn send(&self, tx: &Tx, email: &Email<'_>) -> Result<(), AuthError> {
         let config = &self.config;

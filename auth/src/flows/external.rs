@@ -11,9 +11,9 @@ use crate::audit::{self, Action};
 use crate::codes::challenge::Challenge;
 use crate::codes::flow_state::{self, ExternalFlow, NewExternalFlow};
 use crate::database;
-use crate::emails::notifications::{AccountChange, notify};
 use crate::error::AuthError;
 use crate::flows::code_emails::CodeEmails;
+use crate::flows::notifications::{AccountChange, notify};
 use crate::flows::verify;
 use crate::origin::Origin;
 use crate::providers::custom;
@@ -345,8 +345,9 @@ impl Resolver<'_> {
         users::merge_metadata(tx, user.id, Metadata::User, &news, self.now).await?;
         notify(
             tx,
-            &self.auth.mailer,
-            user.profile(),
+            self.auth,
+            self.origin,
+            (user.id, user.profile()),
             AccountChange::IdentityLinked { provider: self.provider },
         )
         .await

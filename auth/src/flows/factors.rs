@@ -15,12 +15,12 @@ use uuid::Uuid;
 
 use crate::audit::Action;
 use crate::database;
-use crate::emails::notifications::{AccountChange, notify};
 use crate::error::AuthError;
 use crate::error::feature::Feature;
 use crate::factors::recovery_codes::RECOVERY_CODE;
 use crate::factors::totp::{self, Enrolment};
 use crate::factors::{self, Challenge};
+use crate::flows::notifications::{AccountChange, notify};
 use crate::hook_types::HookKind;
 use crate::hooks::Decision;
 use crate::limits::rate_limit::Counter;
@@ -395,8 +395,9 @@ impl Proof<'_> {
         if !factor.is_verified() {
             notify(
                 tx,
-                &auth.mailer,
-                user.profile(),
+                auth,
+                origin,
+                (user.id, user.profile()),
                 AccountChange::FactorEnrolled { factor_type: &factor.factor_type },
             )
             .await?;
@@ -432,7 +433,7 @@ pub(crate) async fn unenroll(
         if factor.is_verified() && !is_aal2(&tx, session).await? {
             return Err(AuthError::FactorNeedsAal2);
         }
-        remove(auth, &tx, user, factor, now).await?;
+        remove(auth, origin, &tx, user, factor, now).await?;
         let traits = Some(json!({ "factor_id": factor.id, "factor_status": factor.status }));
         auth.audit_log(&origin.client).record(&tx, user, Action::FactorUnenrolled, traits, now).await
     }
@@ -452,7 +453,7 @@ pub(crate) async fn delete_for_admin(
     let tx = auth.begin(origin).await?;
     let removed = async {
         users::lock(&tx, user.id).await?.ok_or(AuthError::UserNotFound)?;
-        remove(auth, &tx, user, factor, now).await?;
+        remove(auth, origin, &tx, user, factor, now).await?;
         let traits = Some(json!({ "factor_id": factor.id, "user_id": user.id }));
         auth.audit_log(&origin.client).record(&tx, actor, Action::FactorDeleted, traits, now).await
     }
@@ -502,13 +503,21 @@ pub(crate) async fn change_for_admin(
     database::finish(tx, changed).await
 }
 
-async fn remove(auth: &Auth, tx: &Tx, user: &User, factor: &Factor, now: Timestamp) -> Result<(), AuthError> {
+async fn remove(
+    auth: &Auth,
+    origin: &Origin,
+    tx: &Tx,
+    user: &User,
+    factor: &Factor,
+    now: Timestamp,
+) -> Result<(), AuthError> {
     delete(tx, factor.id, &factor.factor_type, now).await?;
     if factor.is_verified() {
         notify(
             tx,
-            &auth.mailer,
-            user.profile(),
+            auth,
+            origin,
+            (user.id, user.profile()),
             AccountChange::FactorUnenrolled { factor_type: &factor.factor_type },
         )
         .await?;
@@ -518,8 +527,9 @@ async fn remove(auth: &Auth, tx: &Tx, user: &User, factor: &Factor, now: Timesta
         delete(tx, codes, RECOVERY_CODE, now).await?;
         notify(
             tx,
-            &auth.mailer,
-            user.profile(),
+            auth,
+            origin,
+            (user.id, user.profile()),
             AccountChange::FactorUnenrolled { factor_type: RECOVERY_CODE },
         )
         .await?;

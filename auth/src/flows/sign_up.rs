@@ -367,6 +367,13 @@ impl SignUp {
         let tx = auth.begin(origin).await?;
         let recorded = self.record(auth, origin, &tx, user, Action::UserRepeatedSignUp, now).await;
         database::finish(tx, recorded).await?;
+        if auth.development {
+            tracing::info!(
+                "a sign-up used the address of a confirmed account: the response contains a made-up user without identities, and no \
+                 mail is sent, so that addresses of accounts stay secret. With auth.mailer_autoconfirm the response is the error \
+                 user_already_exists"
+            );
+        }
         let made_up = User {
             email: self.contact.email().unwrap_or_default().to_owned(),
             phone: self.contact.phone().unwrap_or_default().to_owned(),

@@ -161,10 +161,24 @@ impl Hooks {
         account: &Account,
         email_data: Object,
     ) -> Result<(), AuthError> {
-        let input = json!({ "user": UserBody::from(account), "email_data": email_data });
+        self.send_queued_email(origin, now, email_input(account, &email_data)).await
+    }
+
+    /// Sends a mail with an input of [`email_input`].
+    pub(crate) async fn send_queued_email(
+        &self,
+        origin: &Origin,
+        now: Timestamp,
+        input: Value,
+    ) -> Result<(), AuthError> {
         self.run(HookKind::SendEmail, origin, now, input).await?;
         Ok(())
     }
+}
+
+/// The input of the hook that sends mails.
+pub(crate) fn email_input(account: &Account, email_data: &Object) -> Value {
+    json!({ "user": UserBody::from(account), "email_data": email_data })
 }
 
 /// A hook that answers without a decision does not object. Any other value rejects the attempt: it may be a misspelt `reject`.

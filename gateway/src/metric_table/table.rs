@@ -14,6 +14,7 @@ const REQUEST_POOL: Labels = &[("pool", "rest, realtime")];
 const BUCKET: Labels =
     &[("bucket", "token, verify, signup, anonymous, recover, resend, magiclink, otp, user")];
 const BACKUP: Labels = &[("kind", "backup, verify")];
+const CHANGE: Labels = &[("kind", "password_changed, email_changed, identity_linked, …")];
 const KIND: Labels = &[("kind", "confirmation, invite, magic_link, recovery, …")];
 
 const LEFT_BY: Labels = &[("kind", "row, intent")];
@@ -91,6 +92,11 @@ pub(super) static METRICS: &[Metric] = &[
     Metric::new("basalt_auth_rehashed_total", Counter, NONE, "passwords", Happened, "Imported or outdated hashes replaced at sign-in.", ""),
     Metric::new("basalt_auth_breach_list_failures_total", Counter, NONE, "requests", Happened, "Failed requests to the service that lists breached passwords.", "Check `auth.password_hibp_url` and the network."),
     Metric::new("basalt_auth_hooks_total", Counter, &[("hook", "customize-access-token, before-user-created, password-verification, mfa-verification, send-sms, send-email"), ("outcome", "ok, rejected, failed")], "calls", Happened, "Calls of auth hooks.", "failed: the log has the reason. Requests fail while a hook does."),
+    Metric::new("basalt_auth_hook_mails_sent_total", Counter, CHANGE, "notifications", Happened, "Notifications of changes to accounts that the hook `send_email` took.", ""),
+    Metric::new("basalt_auth_hook_mails_failed_total", Counter, CHANGE, "notifications", Happened, "Failed attempts to give a notification to the hook `send_email`.", "The log has the hook's error."),
+    Metric::new("basalt_auth_hook_mails_dead_total", Counter, CHANGE, "notifications", Happened, "Notifications given up: the hook rejected them, or failed for hours.", "As above."),
+    Metric::new("basalt_auth_hook_mails_waiting", Gauge, NONE, "notifications", Happened, "Notifications that wait for the hook `send_email`.", "The hook is slow or fails."),
+    Metric::new("basalt_auth_hook_mails_dead", Gauge, NONE, "notifications", Happened, "Abandoned notifications that are still stored in `basalt.hook_mails`.", ""),
     Metric::new("basalt_auth_sms_total", Counter, &[("kind", "confirmation, phone_change, reauthentication, mfa"), ("outcome", "ok, failed")], "messages", Happened, "Text messages given to the provider.", "failed: the log has the provider's reason. Fast growth: fraudsters request messages; see `auth.sms_allowed_prefixes`."),
     Metric::new("basalt_auth_cleaned_up_total", Counter, &[("table", "of the schema auth")], "rows", Happened, "Expired rows removed.", ""),
     Metric::new("basalt_auth_cleanup_failures_total", Counter, NONE, "clean-ups", Happened, "Clean-ups that failed.", "The log has the reason. Until it is fixed, tables in schema auth keep growing."),

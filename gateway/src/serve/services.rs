@@ -291,6 +291,7 @@ fn channels(config: &Config, runs: impl Fn(Only) -> bool) -> Vec<String> {
     channels.extend(rest_channel(config).filter(|_| runs(Only::Rest)));
     channels
         .extend(basalt_extensions::CHANNELS.map(str::to_owned).into_iter().filter(|_| runs(Only::Functions)));
+    channels.extend(basalt_auth::CHANNELS.map(str::to_owned).into_iter().filter(|_| runs(Only::Auth)));
     channels.extend(runs(Only::Realtime).then(|| basalt_realtime::changes::CHANNEL.to_owned()));
     channels
 }
@@ -308,7 +309,7 @@ async fn start_key_keeper(context: &Context<'_>) -> Result<(), ServeError> {
 }
 
 fn start_auth(context: &Context<'_>) -> Result<Started, ServeError> {
-    let Context { config, keys, background, pools, outbox, .. } = context;
+    let Context { config, keys, background, pools, outbox, events, .. } = context;
     let service = basalt_auth::service(
         config.auth.clone(),
         basalt_auth::Dependencies {
@@ -320,6 +321,7 @@ fn start_auth(context: &Context<'_>) -> Result<Started, ServeError> {
             shutdown: background.shutdown.clone(),
             development: config.is_development(),
         },
+        events,
     )?;
     Ok(Started {
         mount: mount(config, service, Gate::OpenFor(basalt_auth::is_open)),

@@ -93,6 +93,11 @@ async fn confirmed_account_is_hidden_and_gets_no_mail() {
         ))
         .await;
     assert_eq!(audit.last(), Some(&vec![Some("user_repeated_signup".to_owned())]));
+    // The developer who wonders about it finds a hint, without the address.
+    server.wait_for_log("made-up user without identities").await;
+    let lines = server.log();
+    let hint = lines.iter().find(|line| line.message.contains("made-up user")).unwrap();
+    assert!(!hint.raw.contains(&email), "{}", hint.raw);
 }
 
 #[tokio::test]

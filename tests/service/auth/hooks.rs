@@ -370,6 +370,49 @@ async fn email_hook_gets_the_codes_instead_of_the_mail_server() {
 }
 
 #[tokio::test]
+async fn email_hook_gets_notifications_of_changes() {
+    let stub = HttpStub::start(|_request| Reply::Respond(400, "{}".to_owned())).await;
+    let server = with_endpoint("send_email", &stub)
+        .config("auth.mailer_notifications_password_changed_enabled", "true")
+        .config("auth.mailer_notifications_mfa_factor_enrolled_enabled", "true")
+        .start()
+        .await;
+    server.expect_log("did not take a notification");
+    let ada = server.sign_up("ada@example.org").await;
+    let token = &ada.access_token;
+    // The hook fails, and the change is made nevertheless.
+    let _user = put_user(&server, token, &json!({ "password": "another secret 1" })).await.expect(200);
+    let _user = sign_in(&server, "ada@example.org", "another secret 1").await.expect(200);
+    server.wait_for_log("did not take a notification").await;
+    // It gets the notification again once it works.
+    stub.reply(|_request| Reply::Respond(200, "{}".to_owned()));
+    until_waiting(&server, 0).await;
+    let requests = stub.requests();
+    assert!(requests.len() >= 2, "{} requests", requests.len());
+    let last = requests.last().unwrap();
+    assert!(!last.header("webhook-signature").is_empty(), "{}", last.head);
+    let sent = last.json();
+    assert_eq!(text(&sent, "/email_data/email_action_type"), "password_changed_notification");
+    assert_eq!((text(&sent, "/user/email"), text(&sent, "/email_data/token")), ("ada@example.org", ""));
+    assert_eq!(text(&sent, "/metadata/ip_address"), "127.0.0.1");
+    // A notification that is disabled, or whose change is rolled back, is none.
+    let _user = put_user(&server, token, &json!({ "email": "ada@example.net" })).await.expect(200);
+    let same = put_user(&server, token, &json!({ "password": "another secret 1" })).await;
+    assert_eq!(same.status.as_u16(), 422);
+    assert_eq!(server.database().count("basalt.hook_mails").await, 0);
+    assert_eq!(server.database().count("basalt.mail_outbox").await, 0, "no mail was queued");
+}
+
+/// Waits until so many notifications are queued.
+async fn until_waiting(server: &Basalt, count: i64) {
+    let started = std::time::Instant::now();
+    while server.database().count("basalt.hook_mails").await != count {
+        assert!(started.elapsed() < Duration::from_secs(60), "the notifications were not taken");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
 async fn hook_input_and_secrets_are_not_logged() {
     let stub = HttpStub::start(|_request| Reply::Respond(400, "{}".to_owned())).await;
     let server = with_endpoint("send_sms", &stub).config("auth.external_phone_enabled", "true").start().await;

@@ -9,10 +9,10 @@ use uuid::Uuid;
 use super::{NAME_LENGTH, Proof, consult_hook, is_aal2, is_wrong_response};
 use crate::audit::Action;
 use crate::database;
-use crate::emails::notifications::{AccountChange, notify};
 use crate::error::AuthError;
 use crate::error::feature::Feature;
 use crate::factors::recovery_codes::{self as rows, RECOVERY_CODE};
+use crate::flows::notifications::{AccountChange, notify};
 use crate::hook_types::HookKind;
 use crate::limits::rate_limit::Counter;
 use crate::origin::Origin;
@@ -81,8 +81,9 @@ pub(crate) async fn generate(
         let codes = replace(auth, origin, &tx, &account, factor_id, now).await?;
         notify(
             &tx,
-            &auth.mailer,
-            account.user.profile(),
+            auth,
+            origin,
+            (account.user.id, account.user.profile()),
             AccountChange::FactorEnrolled { factor_type: RECOVERY_CODE },
         )
         .await?;

@@ -8,8 +8,8 @@ use uuid::Uuid;
 use crate::audit::{self, Action};
 use crate::codes::one_time::TokenType;
 use crate::emails::mailer::Profile;
-use crate::emails::notifications::{AccountChange, notify};
 use crate::error::AuthError;
+use crate::flows::notifications::{AccountChange, notify};
 use crate::origin::Origin;
 use crate::state::Auth;
 use crate::users::{self, Object, User};
@@ -100,7 +100,8 @@ delete from auth.one_time_tokens where user_id = $1 and token_type::text <> 'pho
         self.set_identity("email", new, "email_verified").await?;
         if !old.is_empty() {
             let changed = Profile { email: new, ..self.user.profile() };
-            notify(self.tx, &self.auth.mailer, changed, AccountChange::Email { old }).await?;
+            notify(self.tx, self.auth, self.origin, (self.user.id, changed), AccountChange::Email { old })
+                .await?;
         }
         Ok(true)
     }
@@ -118,7 +119,14 @@ where id = $1";
             .map_err(|error| error.map_taken_address(AuthError::PhoneExists))?;
         self.set_identity("phone", new, "phone_verified").await?;
         let changed = Profile { phone: new, ..self.user.profile() };
-        notify(self.tx, &self.auth.mailer, changed, AccountChange::Phone { old: &self.user.phone }).await
+        notify(
+            self.tx,
+            self.auth,
+            self.origin,
+            (self.user.id, changed),
+            AccountChange::Phone { old: &self.user.phone },
+        )
+        .await
     }
 
     async fn become_permanent(&self) -> Result<(), AuthError> {

@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use crate::audit::Action;
 use crate::database;
-use crate::emails::notifications::{AccountChange, notify};
 use crate::error::AuthError;
+use crate::flows::notifications::{AccountChange, notify};
 use crate::http::bearer::Bearer;
 use crate::http::request::RequestContext;
 use crate::http::routes::external;
@@ -86,6 +86,12 @@ async fn unlink(
     auth.audit_log(&request.origin.client)
         .record(tx, user, Action::IdentityUnlinked, Some(traits), now)
         .await?;
-    notify(tx, &auth.mailer, user.profile(), AccountChange::IdentityUnlinked { provider: &identity.provider })
-        .await
+    notify(
+        tx,
+        auth,
+        &request.origin,
+        (user.id, user.profile()),
+        AccountChange::IdentityUnlinked { provider: &identity.provider },
+    )
+    .await
 }

@@ -18,11 +18,11 @@ use crate::codes::challenge::{Challenge, ChallengeFields};
 use crate::codes::one_time::{self, CodeSettings};
 use crate::database;
 use crate::emails::mailer::Profile;
-use crate::emails::notifications::{AccountChange, notify};
 use crate::error::AuthError;
 use crate::fields::{filled, text};
 use crate::flows::code_emails::CodeEmails;
 use crate::flows::code_sms::{CodeSms, check_sendable};
+use crate::flows::notifications::{AccountChange, notify};
 use crate::http::bearer::{Bearer, Caller};
 use crate::http::request::{RequestContext, read_json};
 use crate::http::routes::signup::channel;
@@ -342,7 +342,7 @@ async fn apply(
         auth.audit_log(&request.origin.client)
             .record(tx, user, Action::UserUpdatedPassword, None, now)
             .await?;
-        notify(tx, &auth.mailer, user.profile(), AccountChange::Password).await?;
+        notify(tx, auth, &request.origin, (user.id, user.profile()), AccountChange::Password).await?;
     }
     if let Some(data) = &change.data {
         users::merge_metadata(tx, user.id, Metadata::User, data, now).await?;
@@ -358,7 +358,8 @@ async fn apply(
             let set = users::set_phone(tx, user.id, phone, now).await;
             set.map_err(|error| error.map_taken_address(AuthError::PhoneExists))?;
             let changed = Profile { phone, ..user.profile() };
-            notify(tx, &auth.mailer, changed, AccountChange::Phone { old: &user.phone }).await?;
+            notify(tx, auth, &request.origin, (user.id, changed), AccountChange::Phone { old: &user.phone })
+                .await?;
         }
         Some(phone) => codes.sms.phone_change(tx, &locked, phone).await?,
         None => {}
