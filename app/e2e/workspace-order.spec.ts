@@ -1,4 +1,4 @@
-import type { Page } from "@playwright/test";
+import type { Locator, Page } from "@playwright/test";
 import { expect, test } from "./fixtures";
 import { addMember, expectToast, makePlan, priorityCard } from "./workspace";
 
@@ -10,13 +10,13 @@ async function act(page: Page, menu: string, action: "Move up" | "Move down") {
   await page.getByRole("menuitem", { name: action }).click();
 }
 
-/** Drags a card by its handle to the upper edge of another one. */
-async function drag(page: Page, title: string, target: string) {
-  const handle = priorityCard(page, title).locator("[data-handle]").first();
+/** Drags a card or a row by its handle to the upper edge of another one. */
+async function drag(page: Page, dragged: Locator, target: Locator) {
+  const handle = dragged.locator("[data-handle]").first();
   await handle.hover();
   await page.mouse.down();
   const from = await handle.boundingBox();
-  const to = await priorityCard(page, target).boundingBox();
+  const to = await target.boundingBox();
   if (!from || !to) throw new Error("not in view");
   // A drag begins with a small move.
   await page.mouse.move(from.x + 8, from.y + 2, { steps: 3 });
@@ -74,7 +74,7 @@ test("priorities and tasks are moved by menu, key and pointer", async ({ person,
   await expect(page.getByRole("menuitem", { name: "Move down" })).toBeDisabled();
   await page.keyboard.press("Escape");
 
-  await drag(page, "Second", "First");
+  await drag(page, priorityCard(page, "Second"), priorityCard(page, "First"));
   await expect(titles(page)).toHaveText(["Second", "First", "Third"]);
 
   await expect(tasksOf(page, "First")).toContainText(["Task A", "Task B", "Task C", "Done"]);
@@ -85,12 +85,14 @@ test("priorities and tasks are moved by menu, key and pointer", async ({ person,
   await expect(check).toBeFocused();
   await act(page, "Actions for Task C", "Move up");
   await expect(tasksOf(page, "First")).toContainText(["Task C", "Task A", "Task B", "Done"]);
+  await drag(page, tasksOf(page, "First").nth(2), tasksOf(page, "First").nth(0));
+  await expect(tasksOf(page, "First")).toContainText(["Task B", "Task C", "Task A", "Done"]);
 
   // Saved for everyone; a viewer moves nothing.
   const hers = await signedIn(vera);
   await hers.goto(`/plan/${plan.id}`);
   await expect(titles(hers)).toHaveText(["Second", "First", "Third"]);
-  await expect(tasksOf(hers, "First")).toContainText(["Task C", "Task A", "Task B", "Done"]);
+  await expect(tasksOf(hers, "First")).toContainText(["Task B", "Task C", "Task A", "Done"]);
   await expect(hers.locator("[data-handle]")).toHaveCount(0);
   const moved = await vera.client.rpc("move_priority", { priority_id: plan.priorities.Third ?? "" });
   expect(moved.data).toEqual([]);

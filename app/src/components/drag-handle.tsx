@@ -10,7 +10,8 @@ export function DragHandle({ className }: { className: string }) {
       aria-hidden
       title="Drag to reorder"
       className={cn(
-        "absolute grid h-6 w-4 cursor-grab place-items-center rounded-sm text-muted-foreground opacity-0 transition-opacity active:cursor-grabbing pointer-coarse:hidden print:hidden",
+        // Above a checkbox beside it, whose area for presses is larger than its box.
+        "absolute z-10 grid h-6 w-4 cursor-grab place-items-center rounded-sm text-muted-foreground opacity-0 transition-opacity active:cursor-grabbing pointer-coarse:hidden print:hidden",
         className,
       )}
     >
