@@ -18,7 +18,13 @@ const LATER_START_MS = 1_000;
 const PROJECT = "/srv/app";
 const BACKUPS = "/srv/backups";
 
-const inherited = { PATH: process.env.PATH, HOME: "/srv", BASALT_BACKUP_PASSPHRASE: "correct horse battery staple" };
+const inherited = {
+  PATH: process.env.PATH,
+  HOME: "/srv",
+  BASALT_BACKUP_PASSPHRASE: "correct horse battery staple",
+  // Password hashing has a low priority: beside a build, a sign-in can exceed the default limit of ten seconds (0183).
+  BASALT_AUTH_API_MAX_REQUEST_DURATION: "60",
+};
 
 /** The arguments of `unshare` that run `basalt ARGUMENTS` in the root file system, as the user basalt. */
 function inRoot(basalt) {

@@ -373,7 +373,7 @@ pub(super) const AUTH: &[Row] = &[
         "request_timeout",
         "408, 504",
         "The request body arrived too slowly, or the server took too long.",
-        "Try again.",
+        "Try again. If sign-ins fail repeatedly, check the machine's CPU load: password hashing has a low priority.",
     ),
     row("same_password", "422", "The new password is the current one.", "Choose another."),
     row("saml_provider_disabled", "404", "This server does not offer SAML.", "Sign in another way."),
