@@ -82,7 +82,7 @@ test("mfa.recoveryCodes: generate, status, verify, regenerate, unenroll", async 
   const codes = client.auth.mfa.recoveryCodes;
   await client.auth.signInWithPassword({ email, password });
   expect((await codes.getStatus()).error).toMatchObject({ code: "mfa_factor_not_found" });
-  expect((await codes.generate()).error).toMatchObject({ code: "insufficient_aal" });
+  expect((await codes.generate()).error).toMatchObject({ code: "mfa_recovery_codes_sole_factor" });
   const factor = await enroll(client);
   await client.auth.mfa.challengeAndVerify({ factorId: factor.id, code: code(factor.totp.secret) });
 
