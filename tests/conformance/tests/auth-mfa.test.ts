@@ -98,7 +98,9 @@ test("mfa.recoveryCodes: generate, status, verify, regenerate, unenroll", async 
   const events: string[] = [];
   client.auth.onAuthStateChange((event) => events.push(event));
   expect((await codes.regenerate()).error).toMatchObject({ code: "insufficient_aal" });
-  expect((await codes.verify({ code: "0000-0000-0000-0000" })).error).toMatchObject({ code: "mfa_verification_failed" });
+  expect((await codes.verify({ code: "0000-0000-0000-0000" })).error).toMatchObject({
+    code: "mfa_verification_failed",
+  });
   const used = first?.codes[0] ?? "";
   const verified = await codes.verify({ code: used.toUpperCase().replace(/(.{4})(?=.)/g, "$1-") });
   expect(verified.error).toBeNull();
@@ -112,7 +114,9 @@ test("mfa.recoveryCodes: generate, status, verify, regenerate, unenroll", async 
 
   const { data: second } = await codes.regenerate();
   expect(second?.codes.filter((one) => first?.codes.includes(one))).toEqual([]);
-  expect((await codes.verify({ code: first?.codes[1] ?? "" })).error).toMatchObject({ code: "mfa_verification_failed" });
+  expect((await codes.verify({ code: first?.codes[1] ?? "" })).error).toMatchObject({
+    code: "mfa_verification_failed",
+  });
   expect((await codes.getStatus()).data).toMatchObject({ total: 10, remaining: 10 });
   expect((await codes.unenroll()).error).toBeNull();
   expect((await codes.getStatus()).error).toMatchObject({ code: "mfa_factor_not_found" });
