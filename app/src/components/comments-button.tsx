@@ -23,7 +23,7 @@ export function CommentsButton({ task, className }: { task: { id: string; title:
       variant="ghost"
       size="small"
       aria-label={`${label} ${task.title}`}
-      className={cn("-ms-2 mt-0.5 px-2 text-muted-foreground text-xs print:hidden", className)}
+      className={cn("-mx-2 px-2 text-muted-foreground text-xs print:hidden", className)}
       onClick={() => discussion.open(task.id)}
     >
       <MessageSquareIcon aria-hidden />

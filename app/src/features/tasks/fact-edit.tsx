@@ -52,9 +52,9 @@ export function FactEdit({ task, kind, save, children }: FactEditProps) {
       onClick={() => setEditing(true)}
       className={cn(
         "relative -mx-1 inline-flex min-h-6 min-w-0 items-center gap-1.5 rounded-sm px-1 text-start hover:bg-muted hover:text-foreground",
-        // On phones a press on the task opens it, with all of its fields.
+        // On phones a press on the task opens it, with all of its fields. Last, so that no gap shows before what is visible.
         !children &&
-          "opacity-0 focus-visible:opacity-100 group-focus-within/row:opacity-100 group-hover/row:opacity-100 pointer-coarse:hidden print:hidden",
+          "order-last opacity-0 focus-visible:opacity-100 group-focus-within/row:opacity-100 group-hover/row:opacity-100 pointer-coarse:hidden print:hidden",
       )}
     >
       {children || names[kind].add}

@@ -1,5 +1,5 @@
 import { CalendarDaysIcon, PencilIcon, Trash2Icon, TriangleAlertIcon, UsersIcon } from "lucide-react";
-import { type KeyboardEvent, type MouseEvent, memo, useId, useState } from "react";
+import { type KeyboardEvent, type MouseEvent, memo, type ReactNode, useId, useState } from "react";
 import { CommentsButton } from "@/components/comments-button";
 import { DragHandle } from "@/components/drag-handle";
 import { InlineEdit } from "@/components/inline-edit";
@@ -109,8 +109,9 @@ export const TaskRow = memo(function TaskRow({ task, first, last, actions }: Tas
             className={cn("mt-0.5 text-muted-foreground", !open && "line-clamp-2 print:line-clamp-none")}
           />
         )}
-        <TaskFacts task={task} save={actions?.saveFact} />
-        <CommentsButton task={task} />
+        <TaskFacts task={task} save={actions?.saveFact}>
+          <CommentsButton task={task} />
+        </TaskFacts>
       </td>
       <td className="w-12 py-0.5 pe-2 align-top print:hidden">
         {actions && (
@@ -144,13 +145,15 @@ interface TaskFactsProps {
   task: Task;
   /** Changes them where they stand; for those who may. */
   save?: SaveFact | undefined;
+  /** Follows the facts on their line. */
+  children?: ReactNode;
 }
 
 /** How it is measured, until when, by whom. */
-export function TaskFacts({ task, save }: TaskFactsProps) {
+export function TaskFacts({ task, save, children }: TaskFactsProps) {
   const overdue = isOverdue(task);
   const isEmpty = !task.measure_success && !task.due_date && task.responsible_party.length === 0;
-  if (isEmpty && (!save || task.is_completed)) return null;
+  if (isEmpty && (!save || task.is_completed)) return children ?? null;
   const due = task.due_date && (
     <span className={cn("inline-flex items-center gap-1.5", overdue && "font-medium text-destructive")}>
       {overdue ? (
@@ -176,7 +179,7 @@ export function TaskFacts({ task, save }: TaskFactsProps) {
           <span className="font-medium">Success:</span> {task.measure_success}
         </p>
       )}
-      <p className="flex flex-wrap items-center gap-x-4 gap-y-1">
+      <div className="flex flex-wrap items-center gap-x-4 gap-y-1">
         {save ? (
           <>
             <FactEdit task={task} kind="due" save={save}>
@@ -192,7 +195,8 @@ export function TaskFacts({ task, save }: TaskFactsProps) {
             {people}
           </>
         )}
-      </p>
+        {children}
+      </div>
     </div>
   );
 }
