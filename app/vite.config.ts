@@ -29,7 +29,7 @@ const screenKit = new RegExp(
   [
     "node_modules/@radix-ui/react-label/",
     "src/components/(?:ui/(?:label|badge|alert)|page-heading|submit-button)\\.tsx",
-    "src/lib/(?:money|progress|plan-role)\\.ts",
+    "src/lib/(?:money|progress|plan-role|chart-columns|titles|random-uuid)\\.ts",
     "src/hooks/use-(?:is-mobile|focus-return)\\.ts",
   ].join("|"),
 );
@@ -70,6 +70,11 @@ export default defineConfig({
             },
             // With the client, which every screen that shows people has loaded.
             { name: "people", test: /src\/lib\/people\./ },
+            {
+              name: "workspace-kit",
+              test: /src\/(?:components\/(?:loaded|stale-alert)\.tsx|hooks\/use-tab\.ts|lib\/(?:invited|csv)\.ts)/,
+            },
+            { name: "plan-rows", test: /src\/lib\/(?:rows|plan-rows|own-writes|stale-row)\.ts/ },
             { name: "forms", test: /node_modules\/(?:react-hook-form|@hookform)\// },
           ],
         },

@@ -52,10 +52,16 @@ test("user pages meet script and layout-shift budgets", async ({ person, signedI
   const { id } = await makePlan(maria, "Weighed", {
     Hubs: [{ title: "Find a hall" }, { title: "Sign", done: true }],
   });
-  for (const path of ["/dashboard", "/dashboard/subscription", `/plan/${id}`, `/plan/${id}/print`]) {
+  for (const path of [
+    "/dashboard",
+    "/dashboard/subscription",
+    `/plan/${id}`,
+    `/plan/${id}/print`,
+    `/plan/${id}/report`,
+  ]) {
     const page = await signedIn(maria);
     expect.soft(await scriptsOf(page, path), `${path}: kB of scripts`).toBeLessThanOrEqual(266.2);
-    if (!path.endsWith("/print")) expect.soft(await layoutShift(page), `${path}: layout shift`).toBeLessThan(0.02);
+    if (!/(print|report)$/.test(path)) expect.soft(await layoutShift(page), `${path}: layout shift`).toBeLessThan(0.02);
     await page.close();
   }
 });

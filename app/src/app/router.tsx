@@ -86,6 +86,10 @@ export function routes(queryClient: QueryClient): RouteObject[] {
                 { path: "dashboard/subscription", lazy: () => import("./routes/subscription") },
                 { path: "plan/:planId/print", lazy: () => import("./routes/plan-print") },
                 {
+                  path: "plan/:planId/report",
+                  lazy: async () => ({ Component: (await import("./routes/report")).PlanReport }),
+                },
+                {
                   path: "plan/:planId",
                   lazy: async () => {
                     const { loader, ...route } = await import("./routes/plan");
@@ -95,6 +99,10 @@ export function routes(queryClient: QueryClient): RouteObject[] {
               ],
             },
             { path: "invite", lazy: () => import("./routes/invite") },
+            {
+              path: "report/:token",
+              lazy: async () => ({ Component: (await import("./routes/report")).SharedReport }),
+            },
             { path: "*", lazy: () => import("./routes/not-found") },
           ],
         },

@@ -1,4 +1,5 @@
 const dayFormat = new Intl.DateTimeFormat("en-US", { dateStyle: "medium" });
+const monthFormat = new Intl.DateTimeFormat("en-US", { month: "short" });
 const ageFormat = new Intl.RelativeTimeFormat("en");
 // Making a format takes a hundred times as long as using one.
 const instantFormat = new Intl.DateTimeFormat(undefined, { dateStyle: "long", timeStyle: "short" });
@@ -21,6 +22,16 @@ function dayOf(text: string) {
 /** "Jan 31, 2027" */
 export function formatDay(day: string) {
   return dayFormat.format(dayOf(day));
+}
+
+/** "Jan 1 – Mar 31, 2027" */
+export function formatDays(first: string, last: string) {
+  return dayFormat.formatRange(dayOf(first), dayOf(last));
+}
+
+/** "Jan" */
+export function formatMonth(day: string) {
+  return monthFormat.format(dayOf(day));
 }
 
 /** "3 minutes ago" */
@@ -53,7 +64,16 @@ export function isRealDay(day: string) {
 
 /** The person's today, as date-only columns have it. */
 export function today() {
-  const now = new Date();
-  const [month, day] = [now.getMonth() + 1, now.getDate()].map((part) => String(part).padStart(2, "0"));
-  return `${now.getFullYear()}-${month}-${day}`;
+  return toDay(new Date());
+}
+
+/** The person's day of an instant, as date-only columns have it. */
+export function toDay(instant: Date) {
+  const [month, day] = [instant.getMonth() + 1, instant.getDate()].map((part) => String(part).padStart(2, "0"));
+  return `${instant.getFullYear()}-${month}-${day}`;
+}
+
+/** What this browser says; UTC where it does not know. */
+export function ownTimeZone() {
+  return Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
 }

@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { ArrowLeftIcon, PrinterIcon } from "lucide-react";
 import { Link, useParams } from "react-router";
+import { LogoPicture } from "@/components/logo-picture";
 import { ErrorState, LoadingState } from "@/components/page-state";
 import { RichText } from "@/components/rich-text";
 import { Button } from "@/components/ui/button";
-import { LogoPicture } from "@/features/organization/logo-picture";
 import { organizationQuery } from "@/features/organization/queries";
 import { planQuery } from "@/features/plans/queries";
 import { priorityListQuery } from "@/features/priorities/queries";

@@ -1,10 +1,10 @@
 import { UploadIcon, XIcon } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
+import { LogoPicture } from "@/components/logo-picture";
 import { Button } from "@/components/ui/button";
 import { Select } from "@/components/ui/select";
 import { messageOf } from "@/lib/errors";
 import { type SquareShape, toSquare } from "@/lib/square-image";
-import { LogoPicture } from "./logo-picture";
 import type { LogoChange } from "./mutations";
 
 const logoSide = 512;

@@ -2,12 +2,12 @@ import { useQuery } from "@tanstack/react-query";
 import { ChevronDownIcon, PencilIcon } from "lucide-react";
 import { useState } from "react";
 import { lazyPart } from "@/components/lazy-part";
+import { LogoPicture } from "@/components/logo-picture";
 import { Button } from "@/components/ui/button";
 import { Card } from "@/components/ui/card";
 import { Skeleton } from "@/components/ui/skeleton";
 import { useIsMobile } from "@/hooks/use-is-mobile";
 import { cn } from "@/lib/cn";
-import { LogoPicture } from "./logo-picture";
 import { type Organization, organizationQuery } from "./queries";
 
 const OrganizationForm = lazyPart(

@@ -5,11 +5,11 @@ import { ErrorState } from "@/components/page-state";
 import { Select } from "@/components/ui/select";
 import { Skeleton } from "@/components/ui/skeleton";
 import { Switch } from "@/components/ui/switch";
+import { ownTimeZone } from "@/lib/dates";
 import { messageOf } from "@/lib/errors";
 import {
   type MailColumn,
   mailKinds,
-  ownTimeZone,
   type PlanMails,
   planMailsQuery,
   timeZoneQuery,

@@ -1,6 +1,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import { useChange } from "@/hooks/use-change";
 import { basalt } from "@/lib/basalt";
+import { ownTimeZone } from "@/lib/dates";
 
 /** The mails about a plan, as the database and their links name them. */
 export const mailKinds = {
@@ -69,11 +70,6 @@ export function useSetTimeZone(userId: string) {
       await basalt.from("person_settings").upsert({ user_id: userId, time_zone: timeZone }).throwOnError();
     },
   });
-}
-
-/** What this browser says; UTC where it does not know. */
-export function ownTimeZone() {
-  return Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
 }
 
 /** Mails come in the morning of the person: notes where that is, unless they have chosen it. */

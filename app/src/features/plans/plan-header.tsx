@@ -2,6 +2,7 @@ import {
   ArrowLeftIcon,
   CalendarDaysIcon,
   DownloadIcon,
+  FileTextIcon,
   HistoryIcon,
   PencilIcon,
   PrinterIcon,
@@ -113,6 +114,10 @@ export function PlanHeader({ plan, role, done, priorities, onExport, onActivity,
                 <DropdownMenuItem onSelect={() => void navigate(`/plan/${plan.id}/print`)}>
                   <PrinterIcon aria-hidden />
                   Print view
+                </DropdownMenuItem>
+                <DropdownMenuItem onSelect={() => void navigate(`/plan/${plan.id}/report`)}>
+                  <FileTextIcon aria-hidden />
+                  Report…
                 </DropdownMenuItem>
                 <DropdownMenuItem onSelect={onExport}>
                   <DownloadIcon aria-hidden />
