@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -37,14 +37,16 @@ describe("Supabase's CLI", { timeout: 240_000 }, () => {
     rmSync(folder, { recursive: true, force: true });
   }, 60_000);
 
-  function run(...args: string[]): Promise<{ code: number; output: string }> {
+  const run = (...args: string[]) => runIn(folder, ...args);
+
+  function runIn(workdir: string, ...args: string[]): Promise<{ code: number; output: string }> {
     const env = {
       ...process.env,
       SUPABASE_TELEMETRY_DISABLED: "1",
       SUPABASE_AUTH_SERVICE_ROLE_KEY: server.serviceKey,
     };
     return new Promise((resolve) => {
-      const child = execFile(process.execPath, [cli, "--workdir", folder, ...args], { env }, (error, stdout, stderr) =>
+      const child = execFile(process.execPath, [cli, "--workdir", workdir, ...args], { env }, (error, stdout, stderr) =>
         resolve({ code: error ? Number(error.code ?? 1) : 0, output: stdout + stderr }),
       );
       child.stdin?.end();
@@ -71,9 +73,19 @@ describe("Supabase's CLI", { timeout: 240_000 }, () => {
     );
     await server.kill();
     await server.startAgain(["--strict"]);
-    put("supabase/migrations/20240103000000_more.sql", "create table public.more (id int primary key);\n");
-    expect(await succeeds(remote("db", "push", "--yes"))).toContain("20240103000000_more.sql");
+    // In a copy first: the running server applies new files of its own folder as soon as they are saved.
+    const [file, text] = [
+      "supabase/migrations/20240103000000_more.sql",
+      "create table public.more (id int primary key);\n",
+    ];
+    const copy = mkdtempSync(join(tmpdir(), "basalt-supabase-cli-copy-"));
+    cpSync(folder, copy, { recursive: true });
+    writeFileSync(join(copy, file), text);
+    const output = await succeeds(runIn(copy, "db", "push", "--yes", `--remote=${server.databaseUrl}`));
+    rmSync(copy, { recursive: true, force: true });
+    expect(output).toContain("20240103000000_more.sql");
     await server.kill();
+    put(file, text);
     await server.startAgain(["--strict"]);
     const service = createClient(server.url, server.serviceKey);
     expect((await service.from("more").select()).error).toBeNull();
