@@ -134,7 +134,7 @@ async fn store(
     file: Option<(String, Bytes)>,
 ) -> Result<Option<StoredFile>, BackupError> {
     let Some((name, content)) = file else { return Ok(None) };
-    let stored = StoredFile { size: content.len() as u64, sha256: Sha256::of(&content), name };
+    let stored = StoredFile { size: content.len() as u64, sha256: Sha256::hex(&content), name };
     target.put(&format!("sets/{set}/{}", stored.name), content).await?;
     Ok(Some(stored))
 }

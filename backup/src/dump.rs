@@ -102,7 +102,7 @@ impl Dump {
         running.finish().await?;
         let script = Bytes::from(without_grantor(&String::from_utf8_lossy(&script), &superuser));
         let file =
-            StoredFile { name: ROLES.to_owned(), size: script.len() as u64, sha256: Sha256::of(&script) };
+            StoredFile { name: ROLES.to_owned(), size: script.len() as u64, sha256: Sha256::hex(&script) };
         target.put(&format!("sets/{set}/{ROLES}"), script).await?;
         Ok(file)
     }

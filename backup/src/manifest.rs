@@ -183,7 +183,7 @@ impl fmt::Debug for Sha256 {
 }
 
 impl Sha256 {
-    pub(crate) fn of(bytes: &[u8]) -> String {
+    pub(crate) fn hex(bytes: &[u8]) -> String {
         hex::encode(digest::digest(&digest::SHA256, bytes))
     }
 

@@ -93,7 +93,7 @@ pub(crate) async fn store(
     let (packed, sha256) = tokio::task::spawn_blocking(move || {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         let written = encoder.write_all(&bytes).and_then(|()| encoder.finish());
-        written.map(|packed| (packed, (Sha256::of(&bytes), from + bytes.len())))
+        written.map(|packed| (packed, (Sha256::hex(&bytes), from + bytes.len())))
     })
     .await?
     .map_err(|source| BackupError::Failed(format!("cannot compress the log: {source}")))?;
@@ -228,7 +228,7 @@ async fn read(target: &Target, piece: &Piece) -> Result<Vec<u8>, BackupError> {
     })
     .await?
     .map_err(|error| target.damaged(piece.path.as_ref(), &error.to_string()))?;
-    if content.len() != expected || Sha256::of(&content) != piece.sha256 {
+    if content.len() != expected || Sha256::hex(&content) != piece.sha256 {
         return Err(target.damaged(piece.path.as_ref(), "its hash differs from its name"));
     }
     Ok(content)

@@ -40,7 +40,7 @@ pub enum ProjectLayout {
 impl ProjectLayout {
     /// The layout of a folder. The planning app's own folders win: a repository may keep its former `supabase/` beside them.
     #[must_use]
-    pub fn of(dir: &Path) -> Self {
+    pub fn detect(dir: &Path) -> Self {
         let supabase = dir.join(supabase::FOLDER);
         let is_supabase = supabase.join("config.toml").is_file() || supabase.join("migrations").is_dir();
         if is_supabase && !dir.join("migrations").is_dir() { Self::Supabase } else { Self::Basalt }
@@ -57,7 +57,7 @@ impl Project {
         if !dir.is_dir() {
             return Err(ProjectError::NoFolder { dir });
         }
-        let layout = ProjectLayout::of(&dir);
+        let layout = ProjectLayout::detect(&dir);
         Ok(Self { dir, layout })
     }
 

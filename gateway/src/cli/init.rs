@@ -116,7 +116,7 @@ fn make_from_template(dir: &Path, template: Template, out: &mut impl Write) -> a
 }
 
 fn make_empty(dir: &Path, layout: ProjectLayout, out: &mut impl Write) -> anyhow::Result<()> {
-    let existing = ProjectLayout::of(dir);
+    let existing = ProjectLayout::detect(dir);
     if layout == ProjectLayout::Basalt && existing == ProjectLayout::Supabase {
         bail!("{} has a folder supabase/ already; `basalt serve` runs it as it is", dir.display());
     }
@@ -146,7 +146,7 @@ fn prepare_supabase_folder(
     command_line: &CommandLine,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
-    if ProjectLayout::of(dir) != ProjectLayout::Supabase {
+    if ProjectLayout::detect(dir) != ProjectLayout::Supabase {
         bail!(
             "{} has no folder supabase/: run this in the folder of a Supabase project, or use `basalt init --supabase` for a new one",
             dir.display()

@@ -127,7 +127,8 @@ impl RawConfig {
 
     /// Adds `supabase/config.toml`. REST alone belongs to another server's project.
     fn collect_supabase(&mut self, origin: &Origin) {
-        if origin.only == Some(Only::Rest) || ProjectLayout::of(&self.project_dir) != ProjectLayout::Supabase
+        if origin.only == Some(Only::Rest)
+            || ProjectLayout::detect(&self.project_dir) != ProjectLayout::Supabase
         {
             return;
         }

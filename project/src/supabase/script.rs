@@ -123,13 +123,16 @@ impl Script<'_> {
         let file = self.file;
         let statements = split(&file.sql);
         for statement in &statements {
-            if let Step::Refused(reason) = Step::of(statement) {
+            if let Step::Refused(reason) = Step::from_statement(statement) {
                 return Err(ProjectError::Refused { file: file.path.clone(), line: statement.line, reason });
             }
         }
         // Undo session settings of the previous file.
         self.client.batch_execute("reset role; reset session authorization; reset all").await?;
-        if statements.iter().any(|statement| matches!(Step::of(statement), Step::Commit | Step::Alone)) {
+        if statements
+            .iter()
+            .any(|statement| matches!(Step::from_statement(statement), Step::Commit | Step::Alone))
+        {
             let progress = self.client.query_opt(history::PROGRESS, &[&file.path, &file.sha256]).await?;
             if let Some(row) = progress {
                 self.done = usize::try_from(row.try_get::<_, i32>(0)?).unwrap_or(0);
@@ -156,7 +159,7 @@ impl Script<'_> {
     }
 
     async fn step(&mut self, index: usize, statement: &Statement<'_>) -> Result<(), ProjectError> {
-        let step = Step::of(statement);
+        let step = Step::from_statement(statement);
         let was_untouched = self.is_untouched;
         self.is_untouched &= matches!(step, Step::NoEffect | Step::LeftOut(_));
         match step {
@@ -290,7 +293,7 @@ enum Step {
 }
 
 impl Step {
-    fn of(statement: &Statement<'_>) -> Self {
+    fn from_statement(statement: &Statement<'_>) -> Self {
         if statement.text.starts_with("\\restrict ") || statement.text.starts_with("\\unrestrict ") {
             return Self::NoEffect;
         }
@@ -386,7 +389,7 @@ mod tests {
     use super::*;
 
     fn step(sql: &str) -> Step {
-        Step::of(split(sql).first().unwrap())
+        Step::from_statement(split(sql).first().unwrap())
     }
 
     #[test]
