@@ -29,7 +29,7 @@ insert into public.user_roles (user_id, role) values ('5eed0000-0000-4000-8000-0
 insert into public.plans (id, user_id, title, description, start_date, estimated_end_date, created_at) values
   ('5eed1000-0000-4000-8000-000000000001', '5eed0000-0000-4000-8000-000000000001',
    'Food security for 500 families',
-   '<p>Grow the weekly food share from one parish hall to <strong>four neighbourhood hubs</strong>, and turn emergency parcels into lasting support.</p><ul><li>A hub within 15 minutes'' walk for every family</li><li>Fresh produce in every parcel</li><li>Cooking and budgeting courses that people ask for</li></ul>',
+   '<p>Grow the weekly food share from one parish hall to <strong>four neighborhood hubs</strong>, and turn emergency parcels into lasting support.</p><ul><li>A hub within 15 minutes'' walk for every family</li><li>Fresh produce in every parcel</li><li>Cooking and budgeting courses that people ask for</li></ul>',
    current_date - 120, current_date + 245, now() - interval '120 days'),
   ('5eed1000-0000-4000-8000-000000000002', '5eed0000-0000-4000-8000-000000000001',
    'Reading mentors in every primary school',
@@ -51,14 +51,14 @@ insert into public.plan_members (plan_id, email, role) values
 insert into public.organizations (plan_id, name, ein, mission, vision, "values") values
   ('5eed1000-0000-4000-8000-000000000001', 'Riverside Community Trust', '12-3456789',
    'Nobody in Riverside goes hungry, and nobody has to ask twice.',
-   'A neighbourhood where good food is as near as the next bus stop.',
+   'A neighborhood where good food is as near as the next bus stop.',
    'Dignity first. Fresh before tinned. Done with people, not for them.'),
   ('5eed1000-0000-4000-8000-000000000002', 'Riverside Community Trust', '12-3456789',
    'Every child reads with confidence by the end of year four.', null, null);
 
 -- Newest first in every list, so the times go backwards.
 insert into public.priorities (id, plan_id, title, description, created_at) values
-  ('5eed2000-0000-4000-8000-000000000001', '5eed1000-0000-4000-8000-000000000001', 'Open four neighbourhood hubs',
+  ('5eed2000-0000-4000-8000-000000000001', '5eed1000-0000-4000-8000-000000000001', 'Open four neighborhood hubs',
    '<p>Halls within 15 minutes'' walk, with a fridge, a kitchen and someone who has the key.</p>', now() - interval '118 days'),
   ('5eed2000-0000-4000-8000-000000000002', '5eed1000-0000-4000-8000-000000000001', 'Fresh produce in every parcel',
    '<p>Agreements with growers and shops, collected twice a week.</p>', now() - interval '117 days'),

@@ -37,7 +37,7 @@ const onePlan = async (person: Person) => {
 /** A plan with data, on the dashboard or on its own page. */
 async function fullPlan(person: Person) {
   const { id } = await makePlan(person, "Food security for 500 families", {
-    "Open four neighbourhood hubs": [
+    "Open four neighborhood hubs": [
       { title: "Sign the lease for St Mark's hall", done: true, due: "2026-03-02", by: ["Dana Demo"] },
       { title: "Fridge and shelving", done: true, measure: "Passed the food hygiene visit" },
       {

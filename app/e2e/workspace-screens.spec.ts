@@ -153,7 +153,7 @@ const texts = {
 async function fullPlan(maria: Person, tom: Person) {
   const month = new Date().toISOString().slice(0, 7);
   const plan = await makePlan(maria, texts.title, {
-    "Open four neighbourhood hubs": [
+    "Open four neighborhood hubs": [
       { title: "Sign the lease for Northgate", done: true, due: "2026-03-31", by: ["Maya Fischer"] },
       {
         title: "Find a hall",
@@ -174,7 +174,7 @@ async function fullPlan(maria: Person, tom: Person) {
   const { client } = maria;
   await client.from("plans").update(texts).eq("id", plan.id).throwOnError();
   const about = { description: "<p>Halls that are warm, near and open to everyone.</p>" };
-  await client.from("priorities").update(about).eq("title", "Open four neighbourhood hubs").throwOnError();
+  await client.from("priorities").update(about).eq("title", "Open four neighborhood hubs").throwOnError();
   await client
     .from("organizations")
     .insert({

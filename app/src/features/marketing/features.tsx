@@ -9,24 +9,34 @@ import {
 import { Unbroken } from "@/components/unbroken";
 import { cn } from "@/lib/cn";
 import { safeUrl } from "@/lib/safe-url";
+import priorityDark from "./pictures/priority.dark.webp";
+import priorityLight from "./pictures/priority.light.webp";
+import reportDark from "./pictures/report.dark.webp";
+import reportLight from "./pictures/report.light.webp";
+import teamDark from "./pictures/team.dark.webp";
+import teamLight from "./pictures/team.light.webp";
 import type { Content } from "./queries";
-import { ReportScene, StepsScene, TeamScene } from "./scenes";
 
 const stories = [
   {
     title: "From a mission to Monday's next step",
     text: "A plan has a handful of priorities, a priority has tasks, a task has a day and a name. Tick one off, and everybody sees the plan grow.",
-    Scene: StepsScene,
+    picture: {
+      light: priorityLight,
+      dark: priorityDark,
+      height: 480,
+      alt: "A priority with its tasks, days and people",
+    },
   },
   {
     title: "Board, staff and volunteers in one plan",
     text: "Invite people by e-mail as owner, manager or viewer. Changes appear on every screen at once, and the papers lie beside the plan they belong to.",
-    Scene: TeamScene,
+    picture: { light: teamLight, dark: teamDark, height: 400, alt: "The members of a plan with their roles" },
   },
   {
     title: "The answer to “how is it going?”",
     text: "Progress counts itself from the work that is done. Show a funder the plan as it is today, without a week of slides.",
-    Scene: ReportScene,
+    picture: { light: reportLight, dark: reportDark, height: 600, alt: "The first page of a progress report" },
   },
 ];
 
@@ -79,13 +89,16 @@ export function Features({ content }: { content: Content | undefined }) {
           <img src={image} alt="" loading="lazy" className="mx-auto mt-12 max-h-96 rounded-xl object-contain" />
         )}
         <div className="mt-16 grid gap-20 sm:gap-24">
-          {stories.map(({ title, text, Scene }, index) => (
+          {stories.map(({ title, text, picture }, index) => (
             <div key={title} className="grid items-center gap-x-16 gap-y-8 lg:grid-cols-2">
               <div className={cn("max-w-md", index % 2 === 1 && "lg:order-last lg:justify-self-end")}>
                 <h3 className="text-title">{title}</h3>
                 <p className="mt-4 text-pretty text-lg text-muted-foreground">{text}</p>
               </div>
-              <Scene />
+              <div className="overflow-hidden rounded-xl border shadow-raised">
+                <Screenshot {...picture} src={picture.light} className="dark:hidden" />
+                <Screenshot {...picture} src={picture.dark} className="hidden dark:block" />
+              </div>
             </div>
           ))}
         </div>
@@ -102,5 +115,19 @@ export function Features({ content }: { content: Content | undefined }) {
         </ul>
       </div>
     </section>
+  );
+}
+
+interface ScreenshotProps {
+  src: string;
+  alt: string;
+  height: number;
+  className: string;
+}
+
+/** Of the demo plan, taken by `e2e/landing-screenshots.spec.ts`. Only the picture of the current theme is fetched. */
+function Screenshot({ src, alt, height, className }: ScreenshotProps) {
+  return (
+    <img src={src} alt={alt} width={592} height={height} loading="lazy" className={cn("h-auto w-full", className)} />
   );
 }

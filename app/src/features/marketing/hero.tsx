@@ -3,8 +3,8 @@ import { Link } from "react-router";
 import { Button } from "@/components/ui/button";
 import { Unbroken } from "@/components/unbroken";
 import { safeUrl } from "@/lib/safe-url";
+import { PlanScene } from "./plan-scene";
 import type { Content } from "./queries";
-import { PlanScene } from "./scenes";
 
 interface HeroProps {
   content: Content | undefined;
