@@ -8,7 +8,8 @@ const sections = [
         <li>
           Your e-mail address, the name of your organization, and your password as a hash that cannot be read back.
         </li>
-        <li>The plans, priorities, tasks and files that you and your team put in.</li>
+        <li>Your name and picture, if you give them.</li>
+        <li>The plans, priorities, tasks, comments and files that you and your team put in.</li>
         <li>Who is a member of which plan, and in which role.</li>
         <li>If you subscribe: which plan, since when and until when. Card numbers stay with the payment provider.</li>
         <li>When you logged in, and from which network address, to keep accounts safe.</li>
@@ -28,7 +29,8 @@ const sections = [
     heading: "Who can see it",
     text: (
       <p>
-        The members of a plan see that plan. Administrators of this site see what they need to run it. The card payment
+        The members of a plan see that plan. Whoever has a link to its report sees the report, without people, until the
+        link expires or is revoked. Administrators of this site see what they need to run it. The card payment
         provider receives your e-mail address and the name of your organization when you subscribe, and the mail
         provider receives the address that a mail goes to.
       </p>
