@@ -30,9 +30,9 @@ const sections = [
     text: (
       <p>
         The members of a plan see that plan. Whoever has a link to its report sees the report, without people, until the
-        link expires or is revoked. Administrators of this site see what they need to run it. The card payment
-        provider receives your e-mail address and the name of your organization when you subscribe, and the mail
-        provider receives the address that a mail goes to.
+        link expires or is revoked. Administrators of this site see what they need to run it. The card payment provider
+        receives your e-mail address and the name of your organization when you subscribe, and the mail provider
+        receives the address that a mail goes to.
       </p>
     ),
   },
