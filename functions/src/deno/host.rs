@@ -121,7 +121,11 @@ impl SocketFolder {
         let own = fallbacks.into_iter().find_map(|folder| {
             let folder = folder.canonicalize().ok()?;
             // A random name: in a world-writable folder, another user could have created a fixed one.
-            let own = tempfile::Builder::new().prefix("basalt-functions-").tempdir_in(folder).ok()?;
+            let own = tempfile::Builder::new()
+                .prefix("basalt-functions-")
+                .permissions(fs::Permissions::from_mode(0o700))
+                .tempdir_in(folder)
+                .ok()?;
             is_usable(own.path()).then_some(own)
         });
         let Some(own) = own else {

@@ -327,7 +327,7 @@ async fn data_of_another_postgresql_version_fails() {
     let (passed, report) = doctor(dir.path(), &settings, None).await;
     let found = line(&report, "data");
     assert!(!passed && found.starts_with("FAIL"), "{report}");
-    for expected in ["PostgreSQL 15", "database.bin_dir", "dump and restore"] {
+    for expected in ["PostgreSQL 15", "database.bin_dir", "basalt backup --dump"] {
         assert!(found.contains(expected), "{expected}: {report}");
     }
     std::fs::remove_file(data.join("PG_VERSION")).unwrap();
