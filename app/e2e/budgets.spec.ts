@@ -18,7 +18,7 @@ async function scriptsOf(page: Page, path: string) {
   const bodies = await Promise.all(scripts.map((script) => script.body()));
   const bytes = bodies.map((script) => gzipSync(script).length);
   const kilobytes = bytes.reduce((sum, size) => sum + size, 0) / 1000;
-  test.info().annotations.push({ type: "scripts, gzip", description: `${path}: ${kilobytes.toFixed(0)} kB` });
+  test.info().annotations.push({ type: "scripts, gzip", description: `${path}: ${kilobytes.toFixed(2)} kB` });
   return kilobytes;
 }
 

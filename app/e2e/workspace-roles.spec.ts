@@ -60,11 +60,8 @@ test("each role sees the right controls", async ({ person, signedIn }) => {
       await expect(page.getByRole("checkbox", { name: "Find a hall" })).toBeEnabled({ enabled: edits });
       await expect(page.getByRole("region", { name: "Organization" })).toContainText("Riverside Trust");
       await button(page, "More actions for this plan").click();
-      await expect(page.getByRole("menuitem")).toHaveText(
-        role === "owner"
-          ? ["Print view", "Export to CSV", "Activity", "Delete plan"]
-          : ["Print view", "Export to CSV", "Activity"],
-      );
+      const everyone = ["Print view", "Report…", "Export to CSV", "Activity"];
+      await expect(page.getByRole("menuitem")).toHaveText(role === "owner" ? [...everyone, "Delete plan"] : everyone);
       await page.keyboard.press("Escape");
 
       await page.getByRole("button", { name: "Timeline" }).click();
