@@ -113,8 +113,8 @@ test("ten thousand comments come in pages", async ({ person, signedIn }) => {
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals", { Hubs: [{ title: "Find a hall" }] });
   const { data: task } = await maria.client.from("tasks").select("id").single().throwOnError();
-  for (let start = 0; start < 10_000; start += 1000) {
-    const rows = Array.from({ length: 1000 }, (_, index) => ({ task_id: task.id, body: `Comment ${start + index}` }));
+  for (let start = 0; start < 10_000; start += 250) {
+    const rows = Array.from({ length: 250 }, (_, index) => ({ task_id: task.id, body: `Comment ${start + index}` }));
     await maria.client.from("task_comments").insert(rows).throwOnError();
   }
   const page = await signedIn(maria);
