@@ -162,7 +162,7 @@ async fn read_messages(stderr: Option<impl AsyncRead + Unpin>) -> String {
     let mut text = Vec::new();
     if let Some(mut stderr) = stderr {
         let _read = (&mut stderr).take(MESSAGE_BYTES).read_to_end(&mut text).await;
-        // The program blocks if nobody reads the rest.
+        // The program blocks unless the rest is read.
         let _rest = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
     }
     String::from_utf8_lossy(&text).trim().to_owned()

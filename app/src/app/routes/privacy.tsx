@@ -29,7 +29,7 @@ const sections = [
     heading: "Who can see it",
     text: (
       <p>
-        The members of a plan see that plan. Whoever has a link to its report sees the report, without people, until the
+        The members of a plan see that plan. Anyone with a link to its report sees the report, without people, until the
         link expires or is revoked. Administrators of this site see what they need to run it. The card payment provider
         receives your e-mail address and the name of your organization when you subscribe, and the mail provider
         receives the address that a mail goes to.

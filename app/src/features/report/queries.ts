@@ -87,7 +87,7 @@ export const reportQuery = (planId: string, { firstDay, lastDay, timeZone, exclu
     staleTime: 0,
   });
 
-/** What a link shows; null if there is no such link, or not any more. */
+/** What a link shows; null if the link does not exist, has expired or was revoked. */
 export const sharedReportQuery = (token: string) =>
   queryOptions({
     queryKey: ["shared-report", token] as const,
