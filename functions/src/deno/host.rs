@@ -190,7 +190,7 @@ mod tests {
         assert!(sockets.path.starts_with(outside.path()), "{}", sockets.path.display());
         let mode = fs::metadata(&sockets.path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
-        // A symbolic link into it is no way around.
+        // A symbolic link does not bypass the check.
         let link = outside.path().join("link");
         std::os::unix::fs::symlink(state.path(), &link).unwrap();
         assert!(SocketFolder::create(&link, [link.clone()]).is_err());

@@ -274,7 +274,7 @@ impl Script<'_> {
 /// What a statement does to the file's transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// Nothing.
+    /// It does not change the transaction.
     Plain,
     /// BEGIN or SET TRANSACTION with this isolation level.
     Isolation(&'static str),

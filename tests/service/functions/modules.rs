@@ -109,7 +109,7 @@ async fn full_disk_fails_only_the_function_whose_modules_do_not_fit() {
     let mut file = fs::File::create(&filler).unwrap();
     while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
     drop(file);
-    // Its code is compiled anew for lack of a cache.
+    // Without a cache, the code is compiled again.
     assert_eq!(answer(&server, "calm").await, "calm");
     server.get("/ready").send().await.expect(200);
     fs::remove_file(&filler).unwrap();

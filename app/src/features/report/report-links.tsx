@@ -45,7 +45,7 @@ export function ReportLinks({ planId, isSaved, isDirty }: ReportLinksProps) {
     <div className="grid gap-4">
       <p className="text-muted-foreground text-sm">
         Everyone who has a link can read the saved report with the plan's latest numbers, without an account. They see
-        nothing else of the plan, and nobody's name or address.
+        nothing else of the plan, and no names or addresses.
       </p>
       {isDirty && (
         <Alert role="status" tone="warning">
