@@ -31,7 +31,10 @@ pub enum Message {
         change: RowChange,
     },
     /// Tables were truncated.
-    Truncate,
+    Truncate {
+        /// Object ids of the tables.
+        relations: Vec<u32>,
+    },
     /// Origins, types, and messages of `pg_logical_emit_message`: ignored.
     Other,
 }
@@ -190,7 +193,12 @@ pub fn decode(message: Bytes) -> Result<Message, DecodeError> {
             let kind = reader.byte()?;
             Message::Change { relation, change: RowChange::Delete { old: reader.old(kind)? } }
         }
-        b'T' => return Ok(Message::Truncate),
+        b'T' => {
+            let (count, _options) = (reader.u32()?, reader.byte()?);
+            // Bounded by the message: each id is read before the next.
+            let relations = (0..count).map(|_| reader.u32()).collect::<Result<_, _>>()?;
+            Message::Truncate { relations }
+        }
         b'O' | b'Y' | b'M' => return Ok(Message::Other),
         _ => return Err(DecodeError("unknown kind")),
     };
@@ -363,7 +371,14 @@ mod tests {
                     RowChange::Delete { old } => write_old(&mut out, old),
                 }
             }
-            Message::Truncate => out.push(b'T'),
+            Message::Truncate { relations } => {
+                out.push(b'T');
+                out.extend(u32::try_from(relations.len()).unwrap().to_be_bytes());
+                out.push(0);
+                for relation in relations {
+                    out.extend(relation.to_be_bytes());
+                }
+            }
             Message::Other => out.push(b'O'),
         }
         out
@@ -402,6 +417,7 @@ mod tests {
             any::<u64>().prop_map(|end| Message::Commit { end }),
             relation,
             (any::<u32>(), change).prop_map(|(relation, change)| Message::Change { relation, change }),
+            vec(any::<u32>(), 1..4).prop_map(|relations| Message::Truncate { relations }),
         ]
     }
 

@@ -131,6 +131,12 @@ impl Consumer for Router {
         queue.push(item);
     }
 
+    fn truncate(&mut self, relations: &[u32]) {
+        for relation in relations {
+            self.parts.changed.note(*relation);
+        }
+    }
+
     fn gap(&mut self, reason: &'static str) {
         self.routes.clear();
         self.transaction = None;

@@ -66,6 +66,8 @@ pub(super) trait Consumer: Send {
     fn relation(&mut self, relation: Relation);
     /// An undecoded row change of a table described before. `message` is a slice of a larger buffer.
     fn change(&mut self, relation: u32, message: Bytes);
+    /// Tables were truncated. Subscribers receive nothing, as upstream.
+    fn truncate(&mut self, relations: &[u32]);
     /// Changes were missed.
     fn gap(&mut self, reason: &'static str);
 }
@@ -260,7 +262,8 @@ async fn read_to_end(
                         }
                     }
                     Message::Relation(relation) => consumer.relation(relation),
-                    Message::Change { .. } | Message::Truncate | Message::Other => {}
+                    Message::Truncate { relations } => consumer.truncate(&relations),
+                    Message::Change { .. } | Message::Other => {}
                 }
             }
             Frame::KeepAlive { wal_end, wants_reply } => {

@@ -17,6 +17,7 @@ use tokio_postgres::{Config, NoTls};
 use crate::database::{Connection, Rows, TestDatabase};
 use crate::folder;
 use crate::keys::Keys;
+use crate::ports::free_port;
 use crate::process;
 use crate::runtime::on_runtime;
 
@@ -68,6 +69,9 @@ impl Cluster {
         let mut config = EmbeddedConfig::new(dir.join("state"), PASSWORD.into());
         config.project_dir = process::checkout();
         config.bin_dir = std::env::var_os("BASALT_TEST_POSTGRES_BIN").map(PathBuf::from);
+        // Other processes that start at the same time would choose the same first free port, and the start fails: with the logging
+        // collector, PostgreSQL's output does not report the conflict.
+        config.port = Some(free_port());
         config.durable = false;
         config.vault_key = Some("testkit".into());
         config.settings = vec![

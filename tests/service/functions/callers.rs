@@ -228,8 +228,10 @@ impl Fixture {
         let has_error = body["error"].as_str().is_some_and(|text| !text.is_empty());
         // Only an administrator who tests the mail settings sees the provider's error.
         let is_leaked = !function.starts_with("test-") && response.text().contains(DETAIL);
-        let is_right =
-            response.status == statuses[caller] && (response.status.is_success() || has_error) && !is_leaked;
+        // The outbox's worker may claim a mail before the request does, and the response does not wait for the worker.
+        let is_queued = function == "invite-member" && statuses[caller] == 502 && body["queued"] == true;
+        let is_expected = response.status == statuses[caller] || is_queued;
+        let is_right = is_expected && (response.status.is_success() || has_error) && !is_leaked;
         let caller = CALLERS[caller];
         (!is_right).then(|| format!("{function}, {caller}, {providers:?}: {} {body}", response.status))
     }

@@ -399,6 +399,26 @@ async fn removal_from_a_published_table_ends_access_at_once() {
     }
 }
 
+#[tokio::test]
+async fn truncate_of_a_published_table_ends_access_at_once() {
+    let server = Basalt::start().await;
+    server.database().admin_sql(MEMBERS).await;
+    server.database().admin_sql("alter publication supabase_realtime add table public.members").await;
+    let mut bob = join_team(&server, "bob", "bob").await;
+    send(&mut bob, track()).await;
+    let (mut has_reply, mut is_present) = (false, false);
+    while !has_reply || !is_present {
+        let message = next(&mut bob).await;
+        has_reply |= message[3] == "phx_reply";
+        is_present |= message[4]["joins"].get("bob").is_some();
+    }
+    let removed_at = std::time::Instant::now();
+    server.database().admin_sql("truncate public.members").await;
+    assert_closed(&mut bob).await;
+    // Well before the end of a lease.
+    assert!(removed_at.elapsed() < Duration::from_secs(4), "{:?}", removed_at.elapsed());
+}
+
 /// Expects that a channel is closed for lack of permission, without any message before.
 async fn assert_closed(socket: &mut basalt_testkit::WebSocket) {
     let message = next(socket).await;
