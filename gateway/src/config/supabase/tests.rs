@@ -1,3 +1,6 @@
+use basalt_project::supabase::BucketSettings;
+
+use super::super::foreign::Meaning::{As, Same};
 use super::*;
 
 fn read(files: &[(&str, &str)], variables: &[(&str, &str)]) -> (Collected, tempfile::TempDir) {
