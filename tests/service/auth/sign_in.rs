@@ -10,6 +10,17 @@ async fn ada() -> (Arc<Basalt>, String) {
     (server, email)
 }
 
+/// Inserts a user as seeds do: the password `secret1` as bcrypt, NULL token columns, no identity.
+async fn seed_user(server: &Basalt, email: &str) {
+    let _rows = server
+        .sql(&format!(
+            "insert into auth.users (id, aud, role, email, encrypted_password, email_confirmed_at, created_at, updated_at)
+             values (gen_random_uuid(), 'authenticated', 'authenticated', '{email}',
+               extensions.crypt('secret1', extensions.gen_salt('bf', 6)), now(), now(), now())",
+        ))
+        .await;
+}
+
 #[tokio::test]
 async fn correct_password_returns_a_session() {
     let (server, email) = ada().await;
@@ -114,14 +125,7 @@ async fn rejects_zero_or_two_identifiers() {
 #[tokio::test]
 async fn seeded_users_are_rehashed_at_sign_in() {
     let server = shared().await;
-    // A typical seed: bcrypt of `secret1` at cost 6, NULL token columns, no identity.
-    let _rows = server
-        .sql(
-            "insert into auth.users (id, aud, role, email, encrypted_password, email_confirmed_at, created_at, updated_at)
-             values (gen_random_uuid(), 'authenticated', 'authenticated', 'Seed@example.org',
-               extensions.crypt('secret1', extensions.gen_salt('bf', 6)), now(), now(), now())",
-        )
-        .await;
+    seed_user(&server, "Seed@example.org").await;
     let session = sign_in(&server, "seed@example.org", "secret1").await.expect(200).json();
     assert_eq!(session["user"]["user_metadata"], json!({}));
     assert_eq!(session["user"]["app_metadata"], json!({}));
@@ -142,13 +146,7 @@ async fn seeded_users_are_rehashed_at_sign_in() {
 #[tokio::test]
 async fn simultaneous_sign_ins_survive_a_rehash() {
     let server = shared().await;
-    let _rows = server
-        .sql(
-            "insert into auth.users (id, aud, role, email, encrypted_password, email_confirmed_at, created_at, updated_at)
-             values (gen_random_uuid(), 'authenticated', 'authenticated', 'tabs@example.org',
-               extensions.crypt('secret1', extensions.gen_salt('bf', 6)), now(), now(), now())",
-        )
-        .await;
+    seed_user(&server, "tabs@example.org").await;
     // Each verifies the seeded hash; the first to finish replaces it.
     let sign_ins = (0..4).map(|_| sign_in(&server, "tabs@example.org", "secret1"));
     for response in futures_util::future::join_all(sign_ins).await {
