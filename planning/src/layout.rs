@@ -65,3 +65,27 @@ pub(crate) fn fill(template: &str, value: impl Fn(&str) -> Option<String>) -> St
     out.push_str(rest);
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::LAYOUT;
+
+    /// The server reads the mails of `auth` from the project's folder, one complete file for each: they repeat this layout.
+    #[test]
+    fn mails_of_auth_have_the_same_layout() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mails");
+        let mut mails = 0;
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let mail = std::fs::read_to_string(&path).unwrap();
+            let mut lines = mail.lines();
+            for line in LAYOUT.lines().filter(|line| !line.contains("{{")) {
+                assert!(lines.any(|other| other == line), "{} lacks: {line}", path.display());
+            }
+            mails += 1;
+        }
+        assert_eq!(mails, 5);
+    }
+}
