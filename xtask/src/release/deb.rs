@@ -51,7 +51,7 @@ pub(super) fn build(root: &Path, executable: &Path, folder: &Path) -> Result<Opt
     }
     let control = format!(
         "Package: basalt\nVersion: {VERSION}\nArchitecture: amd64\nMaintainer: The Basalt authors <basalt@localhost>\n\
-         Installed-Size: {}\nDepends: libc6 (>= 2.{}), libgcc-s1, libstdc++6, adduser\nRecommends: util-linux\nSection: database\n\
+         Installed-Size: {}\nDepends: libc6 (>= 2.{}), libgcc-s1, libstdc++6, adduser\nRecommends: ca-certificates, util-linux\nSection: database\n\
          Priority: optional\nDescription: Supabase-compatible backend in one program\n \
          REST, auth, storage, realtime and functions on PostgreSQL 18, which this program\n contains.\n",
         program.len() / 1024,
