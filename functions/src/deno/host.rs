@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, geteuid, test_kill_process};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -23,6 +23,8 @@ const SPECIAL_FOLDERS: [&str; 3] = ["/dev", "/proc", "/sys"];
 pub(super) const TEMPORARY: &str = "/tmp";
 /// Folders for sockets if they cannot be in the state folder, after `XDG_RUNTIME_DIR`.
 const SOCKET_FOLDERS: [&str; 2] = ["/run", "/var/tmp"];
+/// Start of the name of such a folder, before the server's pid.
+const SOCKET_FOLDER_PREFIX: &str = "basalt-functions-";
 
 /// See the module.
 pub(crate) struct Host {
@@ -113,16 +115,19 @@ impl SocketFolder {
         let sockets = dir.join("sockets");
         if is_usable(&sockets.join("4294967295")) {
             private_dir(&sockets)?;
-            remove_abandoned(&sockets)?;
+            remove_abandoned(&sockets, |name| name.parse().ok())?;
             let path = sockets.join(std::process::id().to_string());
             private_dir(&path)?;
             return Ok(Self { path, _removal: None });
         }
         let own = fallbacks.into_iter().find_map(|folder| {
             let folder = folder.canonicalize().ok()?;
+            if let Err(error) = remove_abandoned(&folder, pid_in_name) {
+                tracing::debug!(folder = %folder.display(), %error, "cannot remove the sockets of servers that were killed");
+            }
             // A random name: in a world-writable folder, another user could have created a fixed one.
             let own = tempfile::Builder::new()
-                .prefix("basalt-functions-")
+                .prefix(&format!("{SOCKET_FOLDER_PREFIX}{}-", std::process::id()))
                 .permissions(fs::Permissions::from_mode(0o700))
                 .tempdir_in(folder)
                 .ok()?;
@@ -160,11 +165,21 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// Removes the folders of servers that have ended.
-fn remove_abandoned(sockets: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(sockets)?.flatten() {
-        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
-        if pid.is_none_or(|pid| test_kill_process(pid).is_err()) {
+/// The pid in the name of a folder outside the state folder; `None` if the folder is not ours.
+fn pid_in_name(name: &str) -> Option<i32> {
+    name.strip_prefix(SOCKET_FOLDER_PREFIX)?.split_once('-')?.0.parse().ok()
+}
+
+/// Removes this user's folders whose server has ended. `pid_of` returns the server's pid from the folder's name.
+fn remove_abandoned(parent: &Path, pid_of: impl Fn(&str) -> Option<i32>) -> io::Result<()> {
+    let user = geteuid().as_raw();
+    for entry in fs::read_dir(parent)?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(&pid_of).and_then(Pid::from_raw) else {
+            continue;
+        };
+        // The metadata of a symbolic link is its own.
+        let is_own = entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == user);
+        if is_own && test_kill_process(pid).is_err() {
             let _removed = fs::remove_dir_all(entry.path());
         }
     }
@@ -200,6 +215,35 @@ mod tests {
         // The state folder of most servers.
         let sockets = SocketFolder::create(outside.path(), fallbacks).unwrap();
         assert!(sockets.path.starts_with(outside.path().join("sockets")), "{}", sockets.path.display());
+    }
+
+    #[test]
+    fn start_removes_the_sockets_of_killed_servers() {
+        let state = tempfile::tempdir_in(TEMPORARY).unwrap();
+        let fallback = tempfile::tempdir_in("/var/tmp").unwrap();
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let folder = |name: String| {
+            let path = fallback.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("0123456789ab"), "").unwrap();
+            path
+        };
+        let of_killed = folder(format!("{SOCKET_FOLDER_PREFIX}{}-a1B2c3", ended.id()));
+        let of_running = folder(format!("{SOCKET_FOLDER_PREFIX}{}-a1B2c3", std::process::id()));
+        let others = [folder(format!("{SOCKET_FOLDER_PREFIX}a1B2c3")), folder(ended.id().to_string())];
+        let link = fallback.path().join(format!("{SOCKET_FOLDER_PREFIX}{}-link", ended.id()));
+        std::os::unix::fs::symlink(&of_running, &link).unwrap();
+        let sockets = SocketFolder::create(state.path(), [fallback.path().to_path_buf()]).unwrap();
+        assert!(!of_killed.exists(), "the folder of a killed server remains");
+        for kept in others.iter().chain([&of_running, &link, &sockets.path]) {
+            assert!(kept.exists(), "{} was removed", kept.display());
+        }
+        // In the state folder, the name is the pid.
+        let own = fallback.path().join("sockets").join(ended.id().to_string());
+        fs::create_dir_all(&own).unwrap();
+        let _sockets = SocketFolder::create(fallback.path(), []).unwrap();
+        assert!(!own.exists(), "the folder of a killed server remains");
     }
 
     #[test]
