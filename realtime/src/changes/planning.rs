@@ -39,7 +39,12 @@ impl Worker {
         if let Some(completed) = completed {
             relation = completed;
         }
-        let mut identities = self.parts.registry.identities(&relation.schema, &relation.name);
+        // Policies are judged for all subscribers; without them only those that match are needed.
+        let mut identities = if table.has_policies {
+            self.parts.registry.identities(&relation.schema, &relation.name)
+        } else {
+            HashMap::new()
+        };
         let matches = {
             let filterable = FilterableColumns::of_deleted_rows(&table, &relation);
             let views = change_views(&table, &relation, &batch, &filterable);
@@ -53,7 +58,7 @@ impl Worker {
             return Ok(None);
         }
         metrics::counter!("basalt_realtime_changes_matched_total").increment(matched as u64);
-        // Subscribers that have joined meanwhile.
+        // Without policies all; else those that have joined meanwhile.
         for found in matches.iter().flatten() {
             let subscriber = &found.binding.subscriber;
             identities.entry(subscriber.number()).or_insert_with(|| subscriber.identity());
