@@ -16,7 +16,7 @@ use super::order::Decided;
 use super::outbox::{Encoded, Outgoing};
 use super::payload::{self, Change, Layout};
 use super::reserve;
-use super::subscriptions::{ActiveBinding, Match, Subscriber};
+use super::subscriptions::{ActiveBinding, BySubscriber, Match, Subscriber};
 
 const NO_KEY: &str = "Error 400: Bad Request, no primary key";
 const UNAUTHORIZED: &str = "Error 401: Unauthorized";
@@ -105,7 +105,7 @@ pub(super) struct Parts {
     /// Privileges of every role among the subscribers.
     pub(super) privileges: HashMap<Arc<str>, Arc<Privileges>>,
     /// Identities by subscriber number.
-    pub(super) identities: HashMap<u64, Arc<Identity>>,
+    pub(super) identities: BySubscriber<Arc<Identity>>,
 }
 
 impl Plan {
@@ -113,14 +113,22 @@ impl Plan {
         let Parts { table, relation, changes, shares, matches, privileges, identities } = parts;
         let mut masks = Masks::default();
         let mut keys: HashMap<Vec<String>, usize> = HashMap::new();
-        let mut indexes: HashMap<u64, usize> = HashMap::new();
+        let mut indexes: BySubscriber<usize> = BySubscriber::default();
+        let mut last_role: Option<(&str, &Privileges)> = None;
         let mut recipients: Vec<Recipient> = Vec::new();
         for (number, (found, change)) in matches.into_iter().zip(&changes).enumerate() {
             let mut key = None;
             for found in found {
                 let subscriber = &found.binding.subscriber;
                 let Some(identity) = identities.get(&subscriber.number()) else { continue };
-                let Some(privileges) = privileges.get(&identity.role) else { continue };
+                // Subscribers of one role tend to follow each other.
+                let privileges = match last_role {
+                    Some((role, privileges)) if *role == *identity.role => privileges,
+                    _ => match privileges.get(&identity.role) {
+                        Some(privileges) => last_role.insert((&identity.role, privileges)).1,
+                        None => continue,
+                    },
+                };
                 if !may_filter(&found.binding, &table, privileges) {
                     continue;
                 }
@@ -243,6 +251,8 @@ struct Masks {
     masks: Vec<Vec<bool>>,
     /// Indexes by role and address of the selected columns.
     indexes: HashMap<(Arc<str>, Option<usize>), usize>,
+    /// The last result: most subscribers have the same role and select all columns.
+    last: Option<(Arc<str>, Option<usize>, usize)>,
 }
 
 impl Masks {
@@ -255,10 +265,18 @@ impl Masks {
     ) -> usize {
         let select = binding.select.as_ref();
         let selected = select.map(|select| select.as_ptr().addr());
-        *self.indexes.entry((Arc::clone(&identity.role), selected)).or_insert_with(|| {
+        if let Some((role, columns, index)) = &self.last
+            && *columns == selected
+            && **role == *identity.role
+        {
+            return *index;
+        }
+        let index = *self.indexes.entry((Arc::clone(&identity.role), selected)).or_insert_with(|| {
             self.masks.push(mask(table, privileges, select.map(|select| &**select)));
             self.masks.len() - 1
-        })
+        });
+        self.last = Some((Arc::clone(&identity.role), selected, index));
+        index
     }
 }
 

@@ -16,7 +16,7 @@ use super::identity::Identity;
 use super::payload::Change;
 use super::plan::{self, Plan};
 use super::policies::{BoundPolicies, RolePolicies, Row, SubselectResults, Visibility};
-use super::subscriptions::{ChangeView, Match, Subscriber};
+use super::subscriptions::{BySubscriber, ChangeView, Match, Subscriber};
 use super::visibility::SessionError;
 use super::worker::Worker;
 
@@ -43,7 +43,7 @@ impl Worker {
         let mut identities = if table.has_policies {
             self.parts.registry.identities(&relation.schema, &relation.name)
         } else {
-            HashMap::new()
+            BySubscriber::default()
         };
         let matches = {
             let filterable = FilterableColumns::of_deleted_rows(&table, &relation);
@@ -104,14 +104,14 @@ impl Worker {
         &self,
         table: &Table,
         views: &'a [ChangeView<'a>],
-        identities: &'a HashMap<u64, Arc<Identity>>,
+        identities: &'a BySubscriber<Arc<Identity>>,
     ) -> Judge<'a> {
         let has_policies = table.has_policies;
         let mut judge = Judge {
             views,
             roles: HashMap::new(),
             identities,
-            bound: HashMap::new(),
+            bound: BySubscriber::default(),
             has_policies,
             decided: Cell::default(),
             undecided: Cell::default(),
@@ -130,7 +130,7 @@ impl Worker {
             let of_role = identities.iter().filter(|(_, identity)| identity.role == role);
             let bound =
                 of_role.map(|(number, identity)| (*number, policies.bind(identity, identities.len())));
-            let bound: HashMap<u64, Arc<BoundPolicies>> = bound.collect();
+            let bound: BySubscriber<Arc<BoundPolicies>> = bound.collect();
             let rows: Vec<Row<'a>> = views
                 .iter()
                 .map(|view| policies.row(view.relation, |position| view.new_value(position)))
@@ -171,7 +171,7 @@ impl Worker {
     async fn privileges(
         &self,
         table: &Table,
-        identities: &HashMap<u64, Arc<Identity>>,
+        identities: &BySubscriber<Arc<Identity>>,
     ) -> Result<HashMap<Arc<str>, Arc<Privileges>>, SessionError> {
         let mut privileges: HashMap<Arc<str>, Arc<Privileges>> = HashMap::new();
         for identity in identities.values() {
@@ -189,9 +189,9 @@ struct Judge<'a> {
     views: &'a [ChangeView<'a>],
     /// By role: the values that its policies read from each change, and what their sub-selects find.
     roles: HashMap<Arc<str>, (Vec<Row<'a>>, SubselectResults)>,
-    identities: &'a HashMap<u64, Arc<Identity>>,
+    identities: &'a BySubscriber<Arc<Identity>>,
     /// By subscriber.
-    bound: HashMap<u64, Arc<BoundPolicies>>,
+    bound: BySubscriber<Arc<BoundPolicies>>,
     has_policies: bool,
     /// Decisions made here and left to PostgreSQL.
     decided: Cell<u64>,

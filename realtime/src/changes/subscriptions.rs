@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 
 use basalt_core::claims::Claims;
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use rustc_hash::FxHashMap;
 use tokio::time::Instant;
 
 use super::decoder::{Relation, Tuple, Value};
@@ -17,6 +18,10 @@ use super::outbox::Outbox;
 use super::policies::Visibility;
 use super::snapshots::{SNAPSHOT_AGE, Snapshot};
 use super::{ChangeSink, EventKind};
+
+/// Keyed by the subscriber's number. Clients cannot choose it, so the hash need not resist collisions; it is computed for every
+/// subscriber and change.
+pub(super) type BySubscriber<T> = FxHashMap<u64, T>;
 
 /// A channel's subscription.
 pub(super) struct Subscriber {
@@ -377,9 +382,9 @@ impl Registry {
     }
 
     /// The current identities of a table's subscribers, by number.
-    pub(super) fn identities(&self, schema: &str, table: &str) -> HashMap<u64, Arc<Identity>> {
+    pub(super) fn identities(&self, schema: &str, table: &str) -> BySubscriber<Arc<Identity>> {
         let inner = self.read();
-        let mut identities: HashMap<u64, Arc<Identity>> = HashMap::new();
+        let mut identities: BySubscriber<Arc<Identity>> = BySubscriber::default();
         for binding in inner.indexes(schema, table).flat_map(Index::all) {
             let subscriber = &binding.subscriber;
             identities.entry(subscriber.number).or_insert_with(|| subscriber.identity());
