@@ -11,8 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use basalt::config::{CommandLine, Config};
+use basalt::secrets::Secrets;
 use basalt_testkit::{Basalt, Cluster, User, free_port};
 use rustix::process::{Pid, Signal, kill_process};
+use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -141,6 +144,27 @@ impl Restored {
 async fn database_url(server: &Basalt) -> String {
     let keys = ok(of_server(server, &["keys"]).await);
     keys.lines().find_map(|line| line.strip_prefix("SUPABASE_DB_URL=")).unwrap().to_owned()
+}
+
+/// A connection to a running embedded PostgreSQL as superuser, without the help of its server.
+async fn superuser(server: &Basalt) -> tokio_postgres::Client {
+    let state_dir = server.state_dir();
+    let environment = vec![("BASALT_SERVER_STATE_DIR".into(), state_dir.into())];
+    let config = Config::from_origin(&CommandLine::default(), environment, state_dir.to_path_buf()).unwrap();
+    let password = Secrets::load(&config).unwrap().role_password("supabase_admin");
+    let mut connected = None;
+    until("PostgreSQL accepts connections", async || {
+        let Some(port) = server.postgres_port() else { return false };
+        let mut config = tokio_postgres::Config::new();
+        let _configured = config.host("127.0.0.1").port(port).dbname("postgres").user("supabase_admin");
+        let _secret = config.password(password.expose_secret());
+        let Ok((client, connection)) = config.connect(tokio_postgres::NoTls).await else { return false };
+        let _driver = tokio::spawn(connection);
+        connected = Some(client);
+        true
+    })
+    .await;
+    connected.unwrap()
 }
 
 async fn connect(url: &str) -> tokio_postgres::Client {

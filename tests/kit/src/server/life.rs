@@ -44,11 +44,20 @@ impl Basalt {
     /// The pid of its embedded PostgreSQL, from its pid file.
     #[must_use]
     pub fn postgres_pid(&self) -> Option<Pid> {
+        Pid::from_raw(self.postgres_pid_file()?.lines().next()?.trim().parse().ok()?)
+    }
+
+    /// The port of its embedded PostgreSQL on the loopback address. The pid file of a killed one stays until the next start.
+    #[must_use]
+    pub fn postgres_port(&self) -> Option<u16> {
+        self.postgres_pid_file()?.lines().nth(3)?.trim().parse().ok()
+    }
+
+    fn postgres_pid_file(&self) -> Option<String> {
         let moved = fs::read_to_string(self.state_dir.join("postgres.location"));
         let data =
             moved.map_or(self.state_dir.join("postgres"), |home| Path::new(home.trim()).join("postgres"));
-        let text = fs::read_to_string(data.join("postmaster.pid")).ok()?;
-        Pid::from_raw(text.lines().next()?.trim().parse().ok()?)
+        fs::read_to_string(data.join("postmaster.pid")).ok()
     }
 
     /// Sends SIGKILL to the server only.
