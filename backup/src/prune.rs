@@ -8,7 +8,7 @@ use object_store::path::Path;
 
 use crate::blobs::DELETED;
 use crate::error::BackupError;
-use crate::manifest::{Manifest, list_sets};
+use crate::manifest::{Manifest, SetEntry, list_sets};
 use crate::target::Target;
 use crate::wal;
 use basalt_pg::replication::Lsn;
@@ -65,6 +65,25 @@ pub async fn run(target: &Target, retention: Duration, now: Timestamp) -> Result
         pruned.blobs = prune_blobs(target, first.started_at.min(oldest)).await?;
     }
     Ok(pruned)
+}
+
+/// Deletes all backups except the first and the newest complete one. For a target to which nothing else writes: unlike [`run`], this also
+/// deletes backups that were interrupted just now.
+///
+/// # Errors
+/// The target failed.
+pub async fn keep_first_and_newest(target: &Target) -> Result<(), BackupError> {
+    let sets = list_sets(target).await?;
+    let is_complete = |set: &&SetEntry| matches!(set.manifest, Some(Ok(_)));
+    let kept = [sets.iter().find(is_complete), sets.iter().rfind(is_complete)];
+    for set in &sets {
+        let is_kept = kept.iter().flatten().any(|kept| kept.id == set.id);
+        // A damaged manifest is left for a person to look at.
+        if !is_kept && !matches!(set.manifest, Some(Err(_))) {
+            delete_set(target, &set.id).await?;
+        }
+    }
+    Ok(())
 }
 
 /// The index of the backup from which the log is replayed to the moments after `oldest`. Dumps and backups without an archived log can be

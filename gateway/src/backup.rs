@@ -512,6 +512,10 @@ pub(crate) async fn before_upgrade(
         (Target::create(&dir.to_string_lossy(), Path::new("."), &config.backup.s3)?, None)
     };
     let is_local = blobs.is_none();
+    if is_local {
+        // A service manager restarts a server whose upgrade fails, again and again.
+        prune::keep_first_and_newest(&target).await?;
+    }
     let backups = Backups::new(config, secrets, admin, target.clone(), blobs, Method::Files).await?;
     let source = backups.source().await?;
     let manifest = Box::pin(basalt_backup::create::run(&source, &|_| {})).await?;

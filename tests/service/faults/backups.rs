@@ -4,6 +4,7 @@ mod backup;
 mod dumps;
 mod point_in_time;
 mod restore;
+mod upgrade;
 
 use std::collections::BTreeMap;
 use std::fs;
