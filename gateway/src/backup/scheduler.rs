@@ -125,6 +125,14 @@ struct Runner {
     backups: Backups,
 }
 
+impl Runner {
+    /// PostgreSQL's time, by which jobs are due: this machine's may be behind, and the same time would come again.
+    async fn now(&self) -> Timestamp {
+        let now = async { now(&self.backups.admin.connect().await?).await };
+        now.await.unwrap_or_else(|_unreachable: BackupError| Clock::system().now())
+    }
+}
+
 impl Handler for Runner {
     async fn run(&self, job: &Job) -> Result<Done, Failure> {
         let schedule: Option<String> = job.row.try_get("schedule").ok();
@@ -148,7 +156,7 @@ impl Handler for Runner {
                 tracing::info!(backup = manifest.id, bytes = manifest.bytes(), "backup made");
             }
         }
-        let now = Clock::system().now();
+        let now = self.now().await;
         // A schedule that was removed meanwhile: the planner deletes the row.
         let due_at = schedule.and_then(|schedule| schedule.next(now)).or(Some(Timestamp::MAX));
         Ok(Done { outcome: None, due_at })
@@ -185,13 +193,13 @@ impl Planner {
     async fn plan(&mut self) -> Result<(), BackupError> {
         let client = self.admin.connect().await?;
         let settings = &self.backups.config.backup;
+        free(&client).await?;
         for (kind, schedule) in
             [(Kind::Backup, &settings.schedule), (Kind::Verify, &settings.verify_schedule)]
         {
             plan_kind(&client, kind, schedule.as_deref()).await?;
             report(&client, kind).await?;
         }
-        free(&client).await?;
         drop(client);
         let chain = self.chains.borrow_and_update().clone();
         if let Some(chain) = chain
@@ -216,16 +224,22 @@ impl Planner {
     }
 }
 
-/// Writes the row of a kind if its schedule changed, and deletes it without a schedule.
+/// PostgreSQL's time.
+async fn now(client: &Client) -> Result<Timestamp, BackupError> {
+    Ok(client.query_one("select pg_catalog.clock_timestamp()", &[]).await?.try_get(0)?)
+}
+
+/// Writes the row of a kind if its schedule changed, or if the clock was set back since it was written; deletes it without a schedule.
 async fn plan_kind(client: &Client, kind: Kind, schedule: Option<&str>) -> Result<(), BackupError> {
     const FORGET: &str = "delete from basalt.backup_jobs where kind = $1";
     const PLAN: &str = "
         insert into basalt.backup_jobs as j (kind, schedule, due_at, next_attempt_at) values ($1, $2, $3, $3)
         on conflict (kind) do update
           set schedule = excluded.schedule, due_at = excluded.due_at, next_attempt_at = excluded.next_attempt_at, attempts = 0
-          where j.next_attempt_at is null or (j.schedule <> excluded.schedule and j.attempts = 0)";
+          where j.next_attempt_at is null
+            or (j.attempts = 0 and (j.schedule <> excluded.schedule or j.next_attempt_at > excluded.next_attempt_at))";
     let next = schedule.and_then(|schedule| Some((schedule, schedule.parse::<Schedule>().ok()?)));
-    let now: Timestamp = client.query_one("select pg_catalog.clock_timestamp()", &[]).await?.try_get(0)?;
+    let now = now(client).await?;
     let next = next.and_then(|(text, schedule)| Some((text, schedule.next(now)?)));
     let _rows = match next {
         Some((schedule, due_at)) => client.execute(PLAN, &[&kind.as_str(), &schedule, &due_at]).await?,
@@ -236,11 +250,12 @@ async fn plan_kind(client: &Client, kind: Kind, schedule: Option<&str>) -> Resul
 
 /// Frees a run whose server is gone: its lease is far from its end, and nothing holds the lock of backups.
 async fn free(client: &Client) -> Result<(), BackupError> {
-    // Failed runs that wait for their next attempt are due sooner than two hours; a run takes the lock within a minute.
+    // Failed runs that wait for their next attempt are due sooner than two hours; a run takes the lock within a minute. A lease that ends later
+    // than a new one would is from before the clock was set back.
     const FREE: &str = "
         update basalt.backup_jobs set next_attempt_at = null, attempts = 0
         where attempts > 0 and next_attempt_at > now() + interval '2 hours'
-          and next_attempt_at < now() + make_interval(secs => $1) - interval '60 s'";
+          and next_attempt_at not between now() + make_interval(secs => $1) - interval '60 s' and now() + make_interval(secs => $1)";
     if runs::lock(client).await.is_ok() {
         // As the worker computes it.
         let lease = TIME_LIMIT + TIME_LIMIT / 10;

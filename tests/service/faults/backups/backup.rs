@@ -84,3 +84,24 @@ async fn full_disk_fails_the_backup() {
     assert!(!sets(&target).is_empty());
     assert!(complete_sets(&target).is_empty());
 }
+
+/// The rows are those of a server whose clock was ahead: one kind is planned, the other's run was killed.
+#[tokio::test]
+async fn clock_set_back_does_not_postpone_backups() {
+    let target = tempfile::tempdir().unwrap();
+    let mut server = Basalt::builder()
+        .config("backup.target", shown(target.path()))
+        .config("backup.schedule", "0 0 * * *")
+        .config("backup.verify_schedule", "0 0 * * *")
+        .start()
+        .await;
+    let planned =
+        "select count(*) from basalt.backup_jobs where next_attempt_at < now() + interval '25 hours'";
+    until("both are planned", async || server.database().value(planned).await == "2").await;
+    server.stop().await;
+    let ahead = "update basalt.backup_jobs set attempts = case kind when 'backup' then 0 else 1 end,
+        due_at = due_at + interval '10 years', next_attempt_at = next_attempt_at + interval '10 years'";
+    let _rows = server.database().admin_sql(ahead).await;
+    server.start_again().await;
+    until("both are planned again", async || server.database().value(planned).await == "2").await;
+}
