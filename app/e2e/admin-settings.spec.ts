@@ -12,7 +12,7 @@ test("general lists every setting without secrets", async ({ administrator, sign
   const page = await signedIn(maria);
   await page.goto("/admin/settings");
   await expect(page.getByRole("heading", { name: "App Settings" })).toBeVisible();
-  await expect(page.getByRole("tab")).toHaveText(["General", "Logo", "Subscription Prompt"]);
+  await expect(page.getByRole("tab")).toHaveText(["General", "Logo", "Subscription Prompt", "Operator"]);
   const setting = page.getByRole("listitem").filter({ hasText: "test_setting" });
   await expect(setting).toContainText("Last updated:");
   await expect(setting).toContainText('"colour": "teal"');
@@ -116,4 +116,35 @@ test("subscription prompt has texts, preview and limits", async ({ administrator
     .update({ title, features, delay_seconds })
     .eq("id", before.id)
     .throwOnError();
+});
+
+test("operator is shown to visitors", async ({ administrator, signedIn, page: visitor }) => {
+  const maria = await administrator();
+  await maria.client.from("app_settings").delete().eq("key", "site_operator").throwOnError();
+  const page = await signedIn(maria);
+  await page.goto("/admin/settings?tab=operator");
+  await page.getByLabel("Name", { exact: true }).fill("River Trust");
+  await page.getByLabel("Postal Address").fill("1 High Street\nEastfield");
+  await page.getByLabel("Contact Email").fill("nowhere");
+  await page.getByRole("button", { name: "Save Operator" }).click();
+  await expect(page.getByText("Must be a valid email address")).toBeVisible();
+  await page.getByLabel("Contact Email").fill("hello@example.org");
+  await page.getByRole("button", { name: "Save Operator" }).click();
+  await expect(page.getByText("Operator saved")).toBeVisible();
+  for (const path of ["/terms", "/privacy"]) {
+    await visitor.goto(path);
+    await expect(visitor.getByText("This site is run by River Trust.")).toBeVisible();
+    await expect(visitor.getByText("1 High Street")).toBeVisible();
+    await expect(visitor.getByRole("link", { name: "hello@example.org" })).toBeVisible();
+  }
+
+  for (const label of ["Name", "Postal Address", "Contact Email"]) {
+    await page.getByLabel(label, { exact: true }).fill("");
+  }
+  await page.getByRole("button", { name: "Save Operator" }).click();
+  await expect(page.getByRole("button", { name: "Save Operator" })).toBeEnabled();
+  await expect.poll(async () => (await maria.client.rpc("get_site_operator").throwOnError()).data).toEqual([]);
+  await visitor.reload();
+  await expect(visitor.getByText("has not published a name or an address here yet")).toBeVisible();
+  await maria.client.from("app_settings").delete().eq("key", "site_operator").throwOnError();
 });

@@ -269,6 +269,64 @@ test.describe("subscription prompt", () => {
   });
 });
 
+test.describe("operator of the site", () => {
+  const answer = (page: Page, rows: Row[]) =>
+    page.route("**/rest/v1/rpc/get_site_operator*", (route) => route.fulfill({ json: rows }));
+
+  const operatorOf = (page: Page) =>
+    page.locator("section").filter({ has: page.getByRole("heading", { name: "Who runs this site" }) });
+
+  test("is named on the terms and privacy pages", async ({ page }) => {
+    const name = `The ${"averyverylongname".repeat(6)} Trust`;
+    await answer(page, [{ name, address: "1 High Street\nEastfield", email: "hello@example.org" }]);
+    await page.setViewportSize({ width: 320, height: 640 });
+    for (const path of ["/terms", "/privacy"]) {
+      await page.goto(path);
+      const section = operatorOf(page);
+      await expect(section).toContainText(`This site is run by ${name}.`);
+      await expect(section).toContainText("1 High Street\nEastfield");
+      await expect(section.getByRole("link")).toHaveAttribute("href", "mailto:hello@example.org");
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(320);
+    }
+  });
+
+  test("is not invented where it is not set", async ({ page }) => {
+    await answer(page, []);
+    for (const path of ["/terms", "/privacy"]) {
+      await page.goto(path);
+      const section = operatorOf(page);
+      await expect(section).toContainText("has not published a name or an address here yet");
+      await expect(section.getByRole("link")).toHaveCount(0);
+    }
+  });
+
+  test("shows the parts that are set", async ({ page }) => {
+    await answer(page, [{ name: "River Trust", address: null, email: null }]);
+    await page.goto("/terms");
+    const section = operatorOf(page);
+    await expect(section).toContainText("This site is run by River Trust.");
+    await expect(section).toContainText("An address has not been published here yet.");
+    await page.unrouteAll();
+    await answer(page, [{ name: null, address: null, email: "hello@example.org" }]);
+    await page.reload();
+    await expect(section).toContainText("has not published a name. You can reach the operator here:");
+    await expect(section.getByRole("link", { name: "hello@example.org" })).toBeVisible();
+  });
+
+  test("can be loaded again after a failure", async ({ page }) => {
+    await page.route("**/rest/v1/rpc/get_site_operator*", (route) =>
+      route.fulfill({ status: 400, json: { message: "No" } }),
+    );
+    await page.goto("/privacy");
+    await expect(page.getByRole("alert")).toContainText("could not be loaded");
+    await expect(page.getByRole("heading", { name: "What we store" })).toBeVisible();
+    await page.unrouteAll();
+    await answer(page, [{ name: "River Trust", address: null, email: null }]);
+    await page.getByRole("button", { name: "Try again" }).click();
+    await expect(page.getByText("This site is run by River Trust.")).toBeVisible();
+  });
+});
+
 test("each page has its own title and description", async ({ page }) => {
   for (const [path, title] of [
     ["/", "Basalt · Strategic Planning Made Simple"],

@@ -73,6 +73,19 @@ const planMenu = async (page: Page, item?: string) => {
   if (item) await page.getByRole("menuitem", { name: item }).click();
 };
 
+const operator = {
+  name: "Riverside Community Trust",
+  address: "12 Mill Lane\nEastfield EF1 2AB",
+  email: "hello@riverside.example.org",
+};
+
+/** A page that names the operator, with this answer. */
+const withOperator = (rows: object[]) => async (page: Page) => {
+  await page.route("**/rest/v1/rpc/get_site_operator*", (route) => route.fulfill({ json: rows }));
+  await page.reload();
+  await expect(page.getByText(rows.length > 0 ? operator.email : "has not published a name")).toBeVisible();
+};
+
 /** A subscription in this state. */
 const subscribed =
   (row: SubscriptionRow = {}) =>
@@ -143,8 +156,20 @@ export const screens: Screen[] = [
       await expect(page.getByText("No subscription plans available at the moment.")).toBeVisible();
     },
   },
-  { name: "terms", path: "/terms", arrange: heading("Terms of service") },
-  { name: "privacy", path: "/privacy", arrange: heading("Privacy policy") },
+  { name: "terms", path: "/terms", arrange: withOperator([operator]) },
+  { name: "terms, operator not set", path: "/terms", arrange: withOperator([]) },
+  { name: "privacy", path: "/privacy", arrange: withOperator([operator]) },
+  {
+    name: "privacy, operator not loaded",
+    path: "/privacy",
+    arrange: async (page) => {
+      await page.route("**/rest/v1/rpc/get_site_operator*", (route) =>
+        route.fulfill({ status: 400, json: { message: "No" } }),
+      );
+      await page.reload();
+      await expect(page.getByText("could not be loaded")).toBeVisible();
+    },
+  },
   { name: "log in", path: "/login", arrange: heading("Welcome back") },
   {
     name: "log in, refused",
@@ -424,6 +449,12 @@ export const screens: Screen[] = [
     path: "/admin/settings?tab=subscription-prompt",
     as: "administrator",
     arrange: (page) => expect(page.getByLabel("Delay (seconds)")).toBeVisible(),
+  },
+  {
+    name: "operator settings",
+    path: "/admin/settings?tab=operator",
+    as: "administrator",
+    arrange: (page) => expect(page.getByLabel("Postal Address")).toBeVisible(),
   },
   {
     name: "marketing content",

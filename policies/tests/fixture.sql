@@ -62,7 +62,9 @@ insert into public.user_subscriptions (id, user_id, stripe_subscription_id, stri
 insert into public.webhook_events (id, event_type, payload) values ('evt_test', 'checkout.session.completed', '{}');
 
 -- Of the site.
-insert into public.app_settings (key, value) values ('test_setting', '{"a": 1}');
+insert into public.app_settings (key, value) values
+  ('test_setting', '{"a": 1}'),
+  ('site_operator', '{"name": "The trust", "address": "1 High Street", "email": " ", "note": "for administrators"}');
 insert into public.audit_log (action, subject, subject_id) values ('test', 'fixture', 'audit');
 
 -- A word on the channel of each.

@@ -1025,6 +1025,14 @@ export type Database = {
         Returns: Json
       }
       get_shared_report: { Args: { token: string }; Returns: Json }
+      get_site_operator: {
+        Args: Record<PropertyKey, never>
+        Returns: {
+          address: string
+          email: string
+          name: string
+        }[]
+      }
       get_user_email_by_id: {
         Args: { user_id_to_search: string }
         Returns: string

@@ -1,13 +1,15 @@
 import { Link } from "react-router";
 import { ProsePage } from "@/components/prose-page";
+import { OperatorDetails } from "@/features/operator/operator-details";
 
 const sections = [
+  { heading: "Who runs this site", text: <OperatorDetails /> },
   {
     heading: "What you get",
     text: (
       <p>
         An account lets your organization make strategic plans, share them with the people you invite, and keep files
-        beside them. What a paid plan adds is listed on the <PricingLink /> page.
+        beside them. How much each subscription includes is listed on the <PricingLink /> page.
       </p>
     ),
   },
@@ -16,7 +18,8 @@ const sections = [
     text: (
       <p>
         Give an address that is yours, choose a password you use nowhere else, and keep it to yourself. You answer for
-        what is done with your account. If you think that someone else has used it, reset your password at once.
+        what is done with your account. If you think that someone else has used it, reset your password at once, and end
+        the other sessions on your account page.
       </p>
     ),
   },
@@ -25,8 +28,8 @@ const sections = [
     text: (
       <p>
         Plans, tasks, files and what you tell us about your organization belong to you. We store and show them so that
-        the service works, to you and to the members of the plan, and for nothing else. Put nothing in that you have no
-        right to share, or that is against the law.
+        the service works, to you, to the members of the plan and to those who have a link to its report, and for
+        nothing else. Put nothing in that you have no right to share, or that is against the law.
       </p>
     ),
   },
@@ -39,8 +42,9 @@ const sections = [
           through a card payment provider; we never see your card number.
         </p>
         <p>
-          You can cancel at any time on the Subscription page. You then keep access until the end of the period you have
-          paid for.
+          You can cancel at any time on the Subscription page. The subscription then lasts until the end of the period
+          you have paid for. What you have made stays yours to read and edit after that, but you may not be able to add
+          to it. If you delete your account, a subscription ends at once.
         </p>
       </>
     ),
@@ -50,23 +54,23 @@ const sections = [
     text: (
       <p>
         Do not try to reach data that is not yours, to overload the service, or to send unwanted mail through its
-        invitations. We may close an account that does.
+        invitations. We may disable an account that does.
       </p>
     ),
   },
   {
-    heading: "What we promise, and what we cannot",
+    heading: "What we cannot promise",
     text: (
       <p>
-        We keep the service running and your data safe with the care of people who depend on it themselves. We cannot
-        promise that it is never interrupted. As far as the law allows, our liability is limited to what you paid in the
-        twelve months before.
+        We cannot promise that the service is never interrupted or that nothing is ever lost: keep a copy of what you
+        cannot do without. Your account page lets you download your data and your files. As far as the law allows, our
+        liability is limited to what you paid in the twelve months before.
       </p>
     ),
   },
   {
     heading: "Changes",
-    text: <p>If these terms change in a way that matters, we tell you by e-mail before the change applies to you.</p>,
+    text: <p>The terms on this page are those that apply. If we change them, the new ones are published here.</p>,
   },
 ];
 

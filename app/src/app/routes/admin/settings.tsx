@@ -7,26 +7,29 @@ import { SettingList } from "@/features/admin-settings/setting-list";
 import { useOpened } from "@/hooks/use-opened";
 import { useTab } from "@/hooks/use-tab";
 
-// The only form of this page.
-const PromptSettings = lazyPart(
-  () => import("@/features/admin-prompt/prompt-settings").then(({ PromptSettings }) => PromptSettings),
+const SettingsForm = lazyPart(
+  () => import("./settings-form").then(({ SettingsForm }) => SettingsForm),
   <Skeleton className="h-96" />,
 );
 
+// They stay while another tab is looked at: what was typed is not lost.
+const kept = "data-[state=inactive]:hidden";
+
 export function Component() {
-  const [tab, setTab] = useTab(["general", "logo", "subscription-prompt"]);
+  const [tab, setTab] = useTab(["general", "logo", "subscription-prompt", "operator"]);
   const opened = useOpened(tab);
   return (
     <>
       <PageHeading
         title="App Settings"
-        subtitle="What is set, how the site looks, and when it asks people to upgrade"
+        subtitle="What is set, how the site looks, when it asks people to upgrade, and who runs it"
       />
       <Tabs value={tab} onValueChange={setTab}>
         <TabsList look="line" aria-label="Settings" className="mb-6">
           <TabsTrigger value="general">General</TabsTrigger>
           <TabsTrigger value="logo">Logo</TabsTrigger>
           <TabsTrigger value="subscription-prompt">Subscription Prompt</TabsTrigger>
+          <TabsTrigger value="operator">Operator</TabsTrigger>
         </TabsList>
         <TabsContent value="general">
           <SettingList />
@@ -34,9 +37,11 @@ export function Component() {
         <TabsContent value="logo">
           <LogoSettings />
         </TabsContent>
-        {/* Stays while another tab is looked at: what was typed is not lost. */}
-        <TabsContent value="subscription-prompt" forceMount className="data-[state=inactive]:hidden">
-          {opened.has("subscription-prompt") && <PromptSettings />}
+        <TabsContent value="subscription-prompt" forceMount className={kept}>
+          {opened.has("subscription-prompt") && <SettingsForm of="subscription-prompt" />}
+        </TabsContent>
+        <TabsContent value="operator" forceMount className={kept}>
+          {opened.has("operator") && <SettingsForm of="operator" />}
         </TabsContent>
       </Tabs>
     </>
