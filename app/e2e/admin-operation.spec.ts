@@ -67,6 +67,26 @@ test("audit log shows changes without secrets", async ({ administrator, signedIn
   expect(await page.content()).not.toContain("re_audit_secret");
 });
 
+test("audit log shows names with addresses", async ({ administrator, signedIn }) => {
+  const [maria, tom] = [await administrator(), await administrator()];
+  const name = `Maria ${maria.id.slice(0, 8)}`;
+  const { error } = await maria.client.auth.updateUser({ data: { name: `  ${name}\n` } });
+  if (error) throw error;
+  for (const { client, id } of [maria, tom]) {
+    const key = `test_name_${id}`;
+    await client.from("app_settings").insert({ key, value: 1 }).throwOnError();
+    await client.from("app_settings").delete().eq("key", key).throwOnError();
+  }
+  const page = await signedIn(maria);
+  await page.goto("/admin/audit-log");
+  await page.getByLabel("Search").fill(name.toLowerCase());
+  await expect(page.getByText("Showing 2 of 2 lines")).toBeVisible();
+  await expect(page.getByRole("rowheader").first()).toHaveText(`${name}${maria.email}`);
+  // An account without a name is shown by its address.
+  await page.getByLabel("Search").fill(tom.email);
+  await expect(page.getByRole("rowheader").first()).toHaveText(tom.email);
+});
+
 test("health and growth show figures", async ({ administrator, signedIn }) => {
   const page = await signedIn(await administrator());
   await page.goto("/admin/health");

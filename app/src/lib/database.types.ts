@@ -906,6 +906,7 @@ export type Database = {
           action: string
           actor_email: string
           actor_id: string
+          actor_name: string
           created_at: string
           details: Json
           id: number

@@ -43,7 +43,16 @@ const columns: Column<LogLine>[] = [
     key: "actor",
     header: "Who",
     isRowHeader: true,
-    cell: ({ actor_id, actor_email }) => actor_email ?? (actor_id ? actor_id : "Server"),
+    cell: ({ actor_id, actor_email, actor_name }) => {
+      const address = actor_email ?? actor_id ?? "Server";
+      if (!actor_name) return address;
+      return (
+        <span className="grid min-w-0 [overflow-wrap:anywhere]">
+          <span dir="auto">{actor_name}</span>
+          <span className="font-normal text-muted-foreground text-xs">{address}</span>
+        </span>
+      );
+    },
   },
   {
     key: "action",
@@ -104,7 +113,7 @@ export function AuditLog() {
           <FormField label="Search" className="max-w-md">
             <Input
               type="search"
-              placeholder="Address, action or subject"
+              placeholder="Name, address, action or subject"
               maxLength={200}
               value={typed}
               onChange={({ target }) => setTyped(target.value)}

@@ -4,9 +4,10 @@ import type { Database } from "@/lib/database.types";
 
 type Listed = Database["public"]["Functions"]["admin_list_audit_log"]["Returns"][number];
 /** The generator takes every column of a function for filled. */
-export type LogLine = Omit<Listed, "actor_id" | "actor_email" | "subject_id"> & {
+export type LogLine = Omit<Listed, "actor_id" | "actor_email" | "actor_name" | "subject_id"> & {
   actor_id: string | null;
   actor_email: string | null;
+  actor_name: string | null;
   subject_id: string | null;
 };
 
