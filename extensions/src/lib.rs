@@ -47,6 +47,9 @@ pub fn start(config: &ExtensionsConfig, dependencies: Dependencies) {
     tracker.spawn(shutdown.clone().run_until_cancelled_owned(planner.keep(events.subscribe())));
     let jobs = cron::worker(pool.clone(), &job_login, config, tracker.clone());
     tracker.spawn(Arc::clone(&jobs).run(events.subscribe(), shutdown.clone()));
-    let requests = net::worker(pool, own_server, config, tracker.clone());
+    let outbound = Arc::new(net::Outbound::new(own_server, config));
+    let calls = net::Calls::new(Arc::clone(&outbound), config.http_concurrency);
+    tracker.spawn(calls.serve(pool.clone(), tracker.clone(), shutdown.clone()));
+    let requests = net::worker(pool, outbound, config, tracker.clone());
     tracker.spawn(Arc::clone(&requests).run(events.subscribe(), shutdown));
 }

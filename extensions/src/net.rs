@@ -1,6 +1,8 @@
 //! pg_net and database webhooks: `basalt.http_requests` is a queue of requests, written in the caller's transaction
-//! and sent once after its commit (decision 0127).
+//! and sent once after its commit (decision 0127). `calls` serves the extension http, whose requests are not queued.
 
+mod calls;
+mod outbound;
 mod sender;
 mod target;
 
@@ -12,6 +14,8 @@ use basalt_pg::pool::ServicePool;
 use tokio_util::task::TaskTracker;
 
 use crate::ExtensionsConfig;
+pub(crate) use calls::Calls;
+pub(crate) use outbound::Outbound;
 use sender::Sender;
 pub use target::OwnServer;
 
@@ -59,7 +63,7 @@ static TABLE: Table = Table {
 /// The worker that sends the requests.
 pub(crate) fn worker(
     pool: ServicePool,
-    own_server: OwnServer,
+    outbound: Arc<Outbound>,
     config: &ExtensionsConfig,
     tracker: TaskTracker,
 ) -> Arc<Worker<Sender>> {
@@ -74,6 +78,6 @@ pub(crate) fn worker(
             keep: config.net_retention,
         }],
     };
-    let sender = Sender::new(pool.clone(), own_server, config);
+    let sender = Sender::new(pool.clone(), outbound, config);
     Worker::new(Queue::new(pool, &TABLE, None), sender, policy, tracker)
 }

@@ -1,7 +1,8 @@
 //! The extensions that real projects create (decision 0125): each is created and called as projects do, as the role
-//! `postgres`. `cron.rs` and `net.rs` test the workers.
+//! `postgres`. `cron.rs`, `net.rs` and `http.rs` test the server's part.
 
 mod cron;
+mod http;
 mod net;
 
 use std::time::Duration;
@@ -218,26 +219,6 @@ async fn pgmq_hides_messages_until_their_timeout() {
     assert_eq!(value(database, "select string_agg(queue_name, ' ') from pgmq.list_queues()").await, "jobs");
     assert_eq!(value(database, "select pgmq.drop_queue('jobs')").await, "t");
     assert!(error(database, "select pgmq.create('a; drop table x')").await.starts_with("22023"));
-}
-
-#[tokio::test]
-async fn http_raises_and_names_the_alternative() {
-    let server = Basalt::start().await;
-    let database = server.database();
-    let _rows = run(database, "create extension http with schema extensions").await;
-    let calls = [
-        "select status from http_get('https://example.com')",
-        "select content from extensions.http_post('https://example.com', '{}', 'application/json')",
-        "select * from http(('POST', 'https://example.com', array[http_header('a', 'b')], 'application/json', '{}')::http_request)",
-    ];
-    for call in calls {
-        let refused = error(database, call).await;
-        assert!(
-            refused.starts_with("0A000 http: this server cannot send a request within a transaction"),
-            "{call}: {refused}"
-        );
-    }
-    assert_eq!(value(database, "select urlencode('a b&ü')").await, "a%20b%26%C3%BC");
 }
 
 #[tokio::test]

@@ -117,6 +117,7 @@ pub(super) fn read(r: &mut Reader, only: Option<Only>, is_postgrest: bool) -> Co
     r.derive("auth.site_url", server.public_url.as_str());
     r.derive("auth.mailer_autoconfirm", (mode == Mode::Development && mail.smtp_url.is_none()).to_string());
     r.derive("jwt.issuer", external_url.as_str());
+    r.derive("extensions.http_concurrency", (database.pool_size / 4).clamp(1, 100).to_string());
     r.derive("storage.dir", server.state_dir.join("storage").to_string_lossy());
     let auth = AuthConfig {
         external_url,

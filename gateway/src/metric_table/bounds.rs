@@ -75,4 +75,6 @@ pub static BOUNDS: &[Bound] = &[
     bound("requests from the database in the queue", "100,000", "-", "basalt_net_requests_waiting", "`net.http_post` raises `53400`", "-"),
     bound("one request from the database", "10 MB, 300 s", "-", "-", "`net.http_post` raises `54000`; a longer timeout is lowered", "-"),
     bound("the response to it", "extensions.net_max_response", "-", "-", "recorded as an error", "-"),
+    bound("requests of the extension `http` that wait", "extensions.http_concurrency", "-", "-", "further ones raise `53400`", "basalt_net_calls_refused_total"),
+    bound("one request of the extension `http`", "10 MB, 60 s", "-", "-", "it raises `54000`; a longer timeout is lowered", "-"),
 ];

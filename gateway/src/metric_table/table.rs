@@ -187,5 +187,7 @@ pub(super) static METRICS: &[Metric] = &[
     Metric::new("basalt_net_recordings_failed_total", Counter, METHOD, "requests", Happened, "Responses that could not be recorded at once.", "The database was unreachable."),
     Metric::new("basalt_net_recordings_lost_total", Counter, METHOD, "requests", Happened, "Requests whose response was never recorded.", "As above."),
     Metric::new("basalt_net_requests_waiting", Gauge, NONE, "requests", Happened, "Requests queued or being sent.", "Grows: a host does not respond, or a trigger sends faster than the hosts answer. Raise `extensions.net_concurrency`."),
+    Metric::new("basalt_net_calls_total", Counter, NONE, "calls", Happened, "Requests of the extension `http`, whose callers wait for the response.", ""),
+    Metric::new("basalt_net_calls_refused_total", Counter, NONE, "calls", Happened, "Requests of the extension `http` that were refused because too many others were waiting.", "Grows: a host responds slowly, or a function waits that could use `net.http_post`. See `extensions.http_concurrency`."),
     Metric::new("basalt_net_requests_dead", Gauge, NONE, "requests", Happened, "Requests that were given up, kept for `extensions.net_retention`.", ""),
 ];
