@@ -39,7 +39,16 @@ pub(crate) struct Basalt {
 
 impl Basalt {
     pub(crate) async fn start(server: &Path, work: &Path) -> Result<Self> {
-        Self::start_project(server, work, "tests/bench/project", &[]).await
+        Self::start_with(server, work, &[]).await
+    }
+
+    /// With these settings.
+    pub(crate) async fn start_with(
+        server: &Path,
+        work: &Path,
+        settings: &[(&'static str, String)],
+    ) -> Result<Self> {
+        Self::start_project(server, work, "tests/bench/project", settings).await
     }
 
     /// The planning app, with these settings.

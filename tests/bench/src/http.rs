@@ -189,6 +189,30 @@ fn complete(response: &[u8]) -> Result<Option<u16>> {
     Ok(whole.then_some(status))
 }
 
+/// A request that a server of this program has received.
+pub(crate) struct Received {
+    /// The request line.
+    pub(crate) line: String,
+    /// Where the body begins, and where the request ends.
+    pub(crate) body: usize,
+    pub(crate) end: usize,
+}
+
+/// The first request in `bytes`, once it is complete.
+pub(crate) fn complete_request(bytes: &[u8]) -> Option<Received> {
+    let body = find(bytes, b"\r\n\r\n")? + 4;
+    let head = String::from_utf8_lossy(bytes.get(..body)?);
+    let length = head.lines().filter_map(|line| line.split_once(':'));
+    let length = length.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let length = length.map_or(Some(0), |(_, value)| value.trim().parse::<usize>().ok())?;
+    let end = body.checked_add(length)?;
+    (bytes.len() >= end).then(|| Received {
+        line: head.lines().next().unwrap_or_default().to_owned(),
+        body,
+        end,
+    })
+}
+
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
@@ -196,6 +220,18 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn request_is_complete_at_its_length() {
+        let text = b"POST /a HTTP/1.1\r\ncontent-length: 3\r\n\r\nabcGET / HTTP/1.1\r\n";
+        let request = complete_request(text).unwrap();
+        assert_eq!(
+            (request.line.as_str(), &text[request.body..request.end]),
+            ("POST /a HTTP/1.1", b"abc".as_slice())
+        );
+        assert!(complete_request(&text[..request.end - 1]).is_none());
+        assert!(complete_request(&text[request.end..]).is_none());
+    }
 
     #[test]
     fn response_is_complete_at_its_length_or_last_chunk() {

@@ -3,8 +3,10 @@
 mod auth;
 mod basalt;
 mod catalog;
+mod cron;
 mod functions;
 mod http;
+mod net;
 mod options;
 mod peer;
 mod pgbench;
@@ -31,8 +33,12 @@ struct Cli {
 enum Workload {
     /// Sign-ins compared with argon2 alone, refreshes, and REST during a burst of sign-ins.
     Auth(auth::Options),
+    /// Cron jobs that run every second: each due time once, and how late.
+    Cron(cron::Options),
     /// The app's built-in functions, and a burst of Stripe's webhooks.
     Functions(functions::Options),
+    /// `net.http_post` in one transaction: each request once, and how long after the commit.
+    Net(net::Options),
     /// Reads and writes under row-level security, compared with pgbench and PostgREST.
     Rest(rest::Options),
     /// Downloads compared with nginx, uploads compared with copy and fsync, and the effect of uploads on other requests.
@@ -48,7 +54,9 @@ enum Workload {
 async fn main() -> ExitCode {
     let measured = match Cli::parse().workload {
         Workload::Auth(options) => auth::run(&options).await,
+        Workload::Cron(options) => cron::run(&options).await,
         Workload::Functions(options) => functions::run(&options).await,
+        Workload::Net(options) => net::run(&options).await,
         Workload::Rest(options) => rest::run(&options).await,
         Workload::Storage(options) => storage::run(&options).await,
         Workload::Realtime(options) => realtime::run(&options).await,

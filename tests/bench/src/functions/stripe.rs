@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::token;
+use crate::{http, token};
 
 const SECRET: &str = "whsec_bWVhc3VyZW1lbnRz";
 
@@ -81,15 +81,15 @@ pub(super) fn delivery(event: &Value) -> Result<Vec<u8>> {
 async fn serve(mut stream: TcpStream, fetches: Arc<AtomicU64>) {
     let mut bytes = Vec::with_capacity(4096);
     while stream.read_buf(&mut bytes).await.is_ok_and(|read| read > 0) {
-        while let Some((request, length)) = whole(&bytes) {
-            let object = match request.split_once("GET /v1/subscriptions/sub_") {
+        while let Some(request) = http::complete_request(&bytes) {
+            let object = match request.line.split_once("GET /v1/subscriptions/sub_") {
                 Some((_, rest)) => {
                     fetches.fetch_add(1, Ordering::Relaxed);
                     subscription(rest.split(' ').next().unwrap_or_default())
                 }
                 None => json!({"id": "bps_1", "url": "https://billing.stripe.test/p/session/bps_1"}),
             };
-            bytes.drain(..length);
+            bytes.drain(..request.end);
             let body = object.to_string();
             let response = format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
@@ -100,16 +100,4 @@ async fn serve(mut stream: TcpStream, fetches: Arc<AtomicU64>) {
             }
         }
     }
-}
-
-/// The request line of a complete request, and the request's length.
-fn whole(bytes: &[u8]) -> Option<(String, usize)> {
-    let text = String::from_utf8_lossy(bytes);
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    let mut lines = head.lines();
-    let first = lines.next()?.to_owned();
-    let length = lines.filter_map(|line| line.split_once(':'));
-    let length = length.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    let length = length.map_or(Some(0), |(_, value)| value.trim().parse::<usize>().ok())?;
-    (body.len() >= length).then_some((first, head.len() + 4 + length))
 }
