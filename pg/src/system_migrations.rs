@@ -77,7 +77,7 @@ const LOCK_KEY: i64 = 0x4261_7361_6c74;
 const ATTEMPTS: u32 = 6;
 
 /// Brings the database up to date: roles, this crate's schemas, then `sets` in order, then the passwords of the login
-/// roles. Restores row-level security on the services' tables. If the database is up to date, this costs three round
+/// roles. Restores row-level security on the services' tables. If the database is up to date, this costs a few round
 /// trips and takes no lock.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Owners, row-level security and grants of the services' own tables. The API roles hold grants on `storage.objects` and others, so a
+//! Owners, row-level security and grants of the services' own tables, and the search path of their functions. The API roles hold grants on `storage.objects` and others, so a
 //! table without row-level security exposes every row. An event trigger (`0007_row_security_guard.sql`) keeps the
 //! project's SQL from disabling it; each start enables it again, in case the trigger could not be created or was
 //! bypassed. Grants that a project's SQL has revoked are restored from a record (`0010_service_grants.sql`).
@@ -32,6 +32,26 @@ order by 1";
 
 /// Whether the record of grants exists (`0010_service_grants.sql`).
 const HAS_GRANTS: &str = "select 1 where to_regclass('basalt.service_grants') is not null";
+
+/// Lets the services' functions look up types in `pg_temp` last. With an empty search path, types and tables are looked up there first, so a
+/// session could replace `text` with a domain whose check runs as the owner of a SECURITY DEFINER function, a superuser. Applies to all
+/// functions, because these call others.
+const SECURE_SEARCH_PATHS: &str = "
+do $$
+declare
+  name regprocedure;
+begin
+  for name in
+    select p.oid
+    from pg_catalog.pg_proc p
+    where p.prokind = 'f' and p.proconfig @> array['search_path=\"\"'] and p.proowner in (
+      select n.nspowner from pg_catalog.pg_namespace n
+      where n.nspname in ('basalt', 'auth', 'storage', 'realtime', 'functions')
+    )
+  loop
+    execute pg_catalog.format('alter function %s set search_path = pg_catalog, pg_temp', name);
+  end loop;
+end $$";
 
 /// A grant of a service that no longer exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,12 +131,13 @@ pub async fn unprotected_tables(client: &Client) -> Result<Vec<String>, tokio_po
 }
 
 /// Gives displaced service tables back to their owners and enables row-level security on those that lack it; returns
-/// the names of both. Records what the services own, for the guards.
+/// the names of both. Secures the search path of the services' functions. Records what the services own, for the guards.
 pub(super) async fn restore(client: &Client) -> Result<Restored, MigrationError> {
     let displaced = displaced_tables(client).await?;
     for (_, statement) in &displaced {
         client.batch_execute(statement).await?;
     }
+    client.batch_execute(SECURE_SEARCH_PATHS).await?;
     client.batch_execute("select basalt.record_service_objects()").await?;
     let unprotected = unprotected_tables(client).await?;
     for table in &unprotected {

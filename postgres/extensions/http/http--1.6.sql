@@ -143,7 +143,7 @@ create function @extschema@.http_delete(uri varchar, content varchar, content_ty
 language sql as $$ select @extschema@.http(('DELETE', $1, null, $3, $2)::@extschema@.http_request) $$;
 
 create function @extschema@.urlencode(string varchar) returns text
-language sql immutable strict parallel safe set search_path = '' as $$
+language sql immutable strict parallel safe set search_path = pg_catalog, pg_temp as $$
   select coalesce(string_agg(
     case when letter ~ '^[A-Za-z0-9_.~-]$' then letter
       else regexp_replace(upper(encode(convert_to(letter, 'UTF8'), 'hex')), '(..)', '%\1', 'g') end,

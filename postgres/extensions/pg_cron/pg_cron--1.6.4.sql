@@ -51,7 +51,7 @@ create policy cron_job_run_details_policy on cron.job_run_details using (usernam
 
 -- Raises unless the schedule is five cron fields, `N seconds` with N below 60, or a nickname such as `@daily`.
 create function cron.basalt_check_schedule(schedule text) returns void
-language plpgsql immutable set search_path = '' as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   fields text[];
   lowest constant integer[] := array[0, 0, 1, 1, 0];
@@ -101,7 +101,7 @@ end $$;
 
 -- Runs as the role that writes the row: row-level security does not hold for `postgres`, which bypasses it.
 create function cron.basalt_check_job() returns trigger
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform cron.basalt_check_schedule(new.schedule);
   -- A superuser's jobs run as the project's owner.
@@ -131,7 +131,7 @@ create trigger basalt_check_job before insert or update on cron.job
   for each row execute function cron.basalt_check_job();
 
 create function cron.basalt_notify() returns trigger
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   notify basalt_cron;
   return null;
@@ -144,7 +144,7 @@ alter table cron.job enable always trigger basalt_check_job;
 alter table cron.job enable always trigger basalt_notify;
 
 create function cron.schedule(job_name text, schedule text, command text) returns bigint
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 declare
   id bigint;
@@ -162,7 +162,7 @@ begin
 end $$;
 
 create function cron.schedule(schedule text, command text) returns bigint
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 declare
   id bigint;
@@ -174,7 +174,7 @@ end $$;
 create function cron.schedule_in_database(
   job_name text, schedule text, command text, database text, username text default null, active boolean default true
 ) returns bigint
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 declare
   id bigint;
@@ -192,7 +192,7 @@ create function cron.alter_job(
   job_id bigint, schedule text default null, command text default null, database text default null,
   username text default null, active boolean default null
 ) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 begin
   update cron.job j
@@ -206,7 +206,7 @@ begin
 end $$;
 
 create function cron.unschedule(job_id bigint) returns boolean
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   delete from cron.job where jobid = job_id;
   if not found then
@@ -216,7 +216,7 @@ begin
 end $$;
 
 create function cron.unschedule(job_name text) returns boolean
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   delete from cron.job where jobname = job_name and username = case
     when (select rolsuper from pg_catalog.pg_roles where rolname = current_user) then 'postgres' else current_user::text end;

@@ -24,7 +24,7 @@ create view net.http_request_queue as
   select id, method, url, headers, body, timeout_milliseconds from basalt.http_requests;
 
 create function net._urlencode_string(string text) returns text
-language sql immutable strict parallel safe set search_path = '' as $$
+language sql immutable strict parallel safe set search_path = pg_catalog, pg_temp as $$
   select coalesce(string_agg(
     case when letter ~ '^[A-Za-z0-9_.~-]$' then letter
       else regexp_replace(upper(encode(convert_to(letter, 'UTF8'), 'hex')), '(..)', '%\1', 'g') end,
@@ -33,7 +33,7 @@ language sql immutable strict parallel safe set search_path = '' as $$
 $$;
 
 create function net.basalt_url_with_params(url text, params jsonb) returns text
-language sql immutable parallel safe set search_path = '' as $$
+language sql immutable parallel safe set search_path = pg_catalog, pg_temp as $$
   select url || coalesce(
     case when position('?' in url) > 0 then '&' else '?' end
       || string_agg(net._urlencode_string(key) || '=' || net._urlencode_string(value), '&'),
@@ -47,7 +47,7 @@ create function net.http_get(
   headers jsonb default '{}',
   timeout_milliseconds integer default 5000
 ) returns bigint
-language sql security definer set search_path = '' as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
   select basalt.enqueue_http_request('GET', net.basalt_url_with_params(url, params), headers, null, timeout_milliseconds)
 $$;
 
@@ -58,7 +58,7 @@ create function net.http_post(
   headers jsonb default '{"Content-Type": "application/json"}',
   timeout_milliseconds integer default 5000
 ) returns bigint
-language plpgsql security definer set search_path = '' as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   content_type text;
 begin
@@ -79,7 +79,7 @@ create function net.http_delete(
   timeout_milliseconds integer default 5000,
   body jsonb default null
 ) returns bigint
-language sql security definer set search_path = '' as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
   select basalt.enqueue_http_request(
     'DELETE', net.basalt_url_with_params(url, params), headers, convert_to(body::text, 'UTF8'), timeout_milliseconds)
 $$;

@@ -29,7 +29,7 @@ create type pgmq.metrics_result as (
 
 -- The name of a queue's table, in lower case as upstream stores it.
 create function pgmq.format_table_name(queue_name text, prefix text) returns text
-language plpgsql immutable strict parallel safe set search_path = '' as $$
+language plpgsql immutable strict parallel safe set search_path = pg_catalog, pg_temp as $$
 begin
   if queue_name !~ '^[A-Za-z0-9_-]+$' or length(queue_name) > 47 then
     raise exception 'queue name "%" is not valid: use at most 47 letters, digits, _ and -', queue_name using errcode = '22023';
@@ -38,7 +38,7 @@ begin
 end $$;
 
 create function pgmq.basalt_create(queue_name text, persistence text) returns void
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 declare
   queue text := pgmq.format_table_name(queue_name, 'q');
@@ -69,46 +69,46 @@ begin
 end $$;
 
 create function pgmq.create(queue_name text) returns void
-language sql set search_path = '' as $$ select pgmq.basalt_create(queue_name, '') $$;
+language sql set search_path = pg_catalog, pg_temp as $$ select pgmq.basalt_create(queue_name, '') $$;
 create function pgmq.create_non_partitioned(queue_name text) returns void
-language sql set search_path = '' as $$ select pgmq.basalt_create(queue_name, '') $$;
+language sql set search_path = pg_catalog, pg_temp as $$ select pgmq.basalt_create(queue_name, '') $$;
 create function pgmq.create_unlogged(queue_name text) returns void
-language sql set search_path = '' as $$ select pgmq.basalt_create(queue_name, 'unlogged') $$;
+language sql set search_path = pg_catalog, pg_temp as $$ select pgmq.basalt_create(queue_name, 'unlogged') $$;
 
 create function pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[], delay timestamptz) returns setof bigint
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   return query execute format('insert into pgmq.%I (vt, message, headers)
     select $1, m, h from unnest($2, $3) with ordinality as sent (m, h, place) order by place returning msg_id',
     pgmq.format_table_name(queue_name, 'q')) using delay, msgs, headers;
 end $$;
 create function pgmq.send_batch(queue_name text, msgs jsonb[], delay integer default 0) returns setof bigint
-language sql set search_path = '' as $$
+language sql set search_path = pg_catalog, pg_temp as $$
   select pgmq.send_batch(queue_name, msgs, null::jsonb[], clock_timestamp() + make_interval(secs => delay))
 $$;
 create function pgmq.send_batch(queue_name text, msgs jsonb[], delay timestamptz) returns setof bigint
-language sql set search_path = '' as $$ select pgmq.send_batch(queue_name, msgs, null::jsonb[], delay) $$;
+language sql set search_path = pg_catalog, pg_temp as $$ select pgmq.send_batch(queue_name, msgs, null::jsonb[], delay) $$;
 create function pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[], delay integer default 0) returns setof bigint
-language sql set search_path = '' as $$
+language sql set search_path = pg_catalog, pg_temp as $$
   select pgmq.send_batch(queue_name, msgs, headers, clock_timestamp() + make_interval(secs => delay))
 $$;
 
 create function pgmq.send(queue_name text, msg jsonb, headers jsonb, delay timestamptz) returns setof bigint
-language sql set search_path = '' as $$ select pgmq.send_batch(queue_name, array[msg], array[headers], delay) $$;
+language sql set search_path = pg_catalog, pg_temp as $$ select pgmq.send_batch(queue_name, array[msg], array[headers], delay) $$;
 create function pgmq.send(queue_name text, msg jsonb, delay integer default 0) returns setof bigint
-language sql set search_path = '' as $$
+language sql set search_path = pg_catalog, pg_temp as $$
   select pgmq.send(queue_name, msg, null::jsonb, clock_timestamp() + make_interval(secs => delay))
 $$;
 create function pgmq.send(queue_name text, msg jsonb, delay timestamptz) returns setof bigint
-language sql set search_path = '' as $$ select pgmq.send(queue_name, msg, null::jsonb, delay) $$;
+language sql set search_path = pg_catalog, pg_temp as $$ select pgmq.send(queue_name, msg, null::jsonb, delay) $$;
 create function pgmq.send(queue_name text, msg jsonb, headers jsonb, delay integer default 0) returns setof bigint
-language sql set search_path = '' as $$
+language sql set search_path = pg_catalog, pg_temp as $$
   select pgmq.send(queue_name, msg, headers, clock_timestamp() + make_interval(secs => delay))
 $$;
 
 create function pgmq.read(queue_name text, vt integer, qty integer, conditional jsonb default '{}')
 returns setof pgmq.message_record
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   return query execute format('
     with due as (
@@ -126,7 +126,7 @@ create function pgmq.read_with_poll(
   queue_name text, vt integer, qty integer, max_poll_seconds integer default 5, poll_interval_ms integer default 100,
   conditional jsonb default '{}'
 ) returns setof pgmq.message_record
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   deadline timestamptz := clock_timestamp() + make_interval(secs => least(max_poll_seconds, 60));
 begin
@@ -138,7 +138,7 @@ begin
 end $$;
 
 create function pgmq.pop(queue_name text) returns setof pgmq.message_record
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   return query execute format('
     delete from pgmq.%1$I where msg_id = (
@@ -147,16 +147,16 @@ begin
 end $$;
 
 create function pgmq.delete(queue_name text, msg_ids bigint[]) returns setof bigint
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   return query execute format('delete from pgmq.%I where msg_id = any($1) returning msg_id',
     pgmq.format_table_name(queue_name, 'q')) using msg_ids;
 end $$;
 create function pgmq.delete(queue_name text, msg_id bigint) returns boolean
-language sql set search_path = '' as $$ select exists (select from pgmq.delete(queue_name, array[msg_id])) $$;
+language sql set search_path = pg_catalog, pg_temp as $$ select exists (select from pgmq.delete(queue_name, array[msg_id])) $$;
 
 create function pgmq.archive(queue_name text, msg_ids bigint[]) returns setof bigint
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   return query execute format('
     with taken as (delete from pgmq.%I where msg_id = any($1) returning msg_id, read_ct, enqueued_at, vt, message, headers)
@@ -164,17 +164,17 @@ begin
     pgmq.format_table_name(queue_name, 'q'), pgmq.format_table_name(queue_name, 'a')) using msg_ids;
 end $$;
 create function pgmq.archive(queue_name text, msg_id bigint) returns boolean
-language sql set search_path = '' as $$ select exists (select from pgmq.archive(queue_name, array[msg_id])) $$;
+language sql set search_path = pg_catalog, pg_temp as $$ select exists (select from pgmq.archive(queue_name, array[msg_id])) $$;
 
 create function pgmq.set_vt(queue_name text, msg_id bigint, vt integer) returns setof pgmq.message_record
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   return query execute format('update pgmq.%I set vt = clock_timestamp() + make_interval(secs => $1) where msg_id = $2
     returning msg_id, read_ct, enqueued_at, vt, message, headers', pgmq.format_table_name(queue_name, 'q')) using vt, msg_id;
 end $$;
 
 create function pgmq.purge_queue(queue_name text) returns bigint
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   deleted bigint;
 begin
@@ -184,7 +184,7 @@ begin
 end $$;
 
 create function pgmq.drop_queue(queue_name text) returns boolean
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 begin
   execute format('drop table if exists pgmq.%I', pgmq.format_table_name(queue_name, 'q'));
@@ -194,12 +194,12 @@ begin
 end $$;
 
 create function pgmq.list_queues() returns setof pgmq.queue_record
-language sql stable set search_path = '' as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
   select queue_name, is_partitioned, is_unlogged, created_at from pgmq.meta order by created_at, queue_name
 $$;
 
 create function pgmq.metrics(queue_name text) returns pgmq.metrics_result
-language plpgsql set search_path = '' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   result pgmq.metrics_result;
 begin
@@ -211,7 +211,7 @@ begin
   return result;
 end $$;
 create function pgmq.metrics_all() returns setof pgmq.metrics_result
-language sql set search_path = '' as $$ select (pgmq.metrics(queue_name)).* from pgmq.meta $$;
+language sql set search_path = pg_catalog, pg_temp as $$ select (pgmq.metrics(queue_name)).* from pgmq.meta $$;
 
 -- The project's owner makes queues and owns their tables. Others get rights from it.
 grant all on schema pgmq to postgres with grant option;

@@ -23,7 +23,7 @@ alter table vault.secrets enable row level security;
 select pg_catalog.pg_extension_config_dump('vault.secrets', '');
 
 create function vault.basalt_key() returns text
-language plpgsql stable security definer set search_path = '' as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   -- Only a superuser can change the setting, so that the caller cannot choose the file.
   folder text := replace(btrim(current_setting('unix_socket_directories'), '"'), '""', '"');
@@ -37,13 +37,13 @@ begin
 end $$;
 
 create function vault.basalt_encrypt(secret text) returns text
-language sql volatile security definer set search_path = '' as $$
+language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
   -- The key is random, so hashing it repeatedly would only cost time.
   select encode(extensions.pgp_sym_encrypt(secret, vault.basalt_key(), 'cipher-algo=aes256, s2k-mode=0'), 'base64')
 $$;
 
 create function vault.basalt_decrypt(secret text) returns text
-language plpgsql stable security definer set search_path = '' as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   return extensions.pgp_sym_decrypt(decode(secret, 'base64'), vault.basalt_key());
 exception when external_routine_invocation_exception or invalid_parameter_value then
@@ -58,7 +58,7 @@ create view vault.decrypted_secrets as
 create function vault.create_secret(
   new_secret text, new_name text default null, new_description text default '', new_key_id uuid default null
 ) returns uuid
-language sql security definer set search_path = '' as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
   insert into vault.secrets (secret, name, description, key_id)
   values (vault.basalt_encrypt(new_secret), new_name, new_description, new_key_id)
   returning id
@@ -68,7 +68,7 @@ create function vault.update_secret(
   secret_id uuid, new_secret text default null, new_name text default null, new_description text default null,
   new_key_id uuid default null
 ) returns void
-language sql security definer set search_path = '' as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
   update vault.secrets
   set secret = case when new_secret is null then secret else vault.basalt_encrypt(new_secret) end,
     name = coalesce(new_name, name), description = coalesce(new_description, description),

@@ -38,6 +38,29 @@ async fn disabled_row_security_is_reported_and_restored() {
     assert!(!basalt(&server, &["policies", "check"]).out.contains(fault));
 }
 
+/// With an empty search path, `text` in a superuser's function would be the caller's domain, whose check runs as the superuser.
+#[tokio::test]
+async fn types_in_pg_temp_do_not_run_as_the_services() {
+    let server = Basalt::start().await;
+    let database = server.database();
+    database.sql("create extension if not exists pg_net; create extension if not exists supabase_vault").await;
+    let exposed = "select p.oid::regprocedure::text from pg_proc p join pg_roles r on r.oid = p.proowner
+      where p.prosecdef and (r.rolsuper or r.rolname like 'supabase%')
+        and not coalesce(array_to_string(p.proconfig, ' ') ~ 'search_path=[^ ].*, pg_temp', false)";
+    assert_eq!(database.admin_sql(exposed).await, [] as [Vec<Option<String>>; 0]);
+    let attack = "create table public.ran (as_role text);
+      create function public.note() returns boolean language plpgsql as $$
+        begin insert into public.ran values (current_user); return true; end $$;
+      create domain pg_temp.text as pg_catalog.text check (public.note());
+      create domain pg_temp.jsonb as pg_catalog.jsonb check (public.note());
+      create domain pg_temp.uuid as pg_catalog.uuid check (public.note());
+      select net.http_post('http://127.0.0.1:1/'::pg_catalog.text);
+      select vault.create_secret('secret'::pg_catalog.text, 'name'::pg_catalog.text)";
+    database.sql(attack).await;
+    let ran = database.admin_sql("select distinct as_role from public.ran where as_role <> 'postgres'").await;
+    assert_eq!(ran, [] as [Vec<Option<String>>; 0]);
+}
+
 #[tokio::test]
 async fn service_tables_are_out_of_the_projects_reach() {
     let server = Basalt::start().await;
