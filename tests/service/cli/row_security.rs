@@ -43,7 +43,9 @@ async fn disabled_row_security_is_reported_and_restored() {
 async fn types_in_pg_temp_do_not_run_as_the_services() {
     let server = Basalt::start().await;
     let database = server.database();
-    database.sql("create extension if not exists pg_net; create extension if not exists supabase_vault").await;
+    database
+        .sql("create extension if not exists pg_net; create extension if not exists supabase_vault")
+        .await;
     let exposed = "select p.oid::regprocedure::text from pg_proc p join pg_roles r on r.oid = p.proowner
       where p.prosecdef and (r.rolsuper or r.rolname like 'supabase%')
         and not coalesce(array_to_string(p.proconfig, ' ') ~ 'search_path=[^ ].*, pg_temp', false)";
