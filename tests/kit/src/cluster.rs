@@ -125,6 +125,12 @@ impl Cluster {
         self.embedded.bin_dir()
     }
 
+    /// Its data folder, which belongs to the account that PostgreSQL runs as.
+    #[must_use]
+    pub fn data_dir(&self) -> &Path {
+        self.embedded.data_dir()
+    }
+
     /// Its log: one JSON object per line.
     pub(crate) fn log_file(&self) -> PathBuf {
         self.embedded.data_dir().join(LOG_DIR).join(LOG_FILE).with_extension("json")

@@ -99,21 +99,22 @@ fn shown(path: &Path) -> &str {
 struct Restored {
     child: Child,
     dir: PathBuf,
+    port: u16,
 }
 
 impl Restored {
     async fn start(dir: &Path) -> Self {
-        let port = free_port().to_string();
+        let port = free_port();
         let child = Basalt::command(dir)
             .env("BASALT_DATABASE_BIN_DIR", Cluster::get().await.bin_dir())
             .env("BASALT_SERVER_APP_DIR", "")
-            .args(["serve", "--data", ".basalt", "--port", &port])
+            .args(["serve", "--data", ".basalt", "--port", &port.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(fs::File::create(dir.with_extension("log")).unwrap())
             .spawn()
             .unwrap();
-        Self { child, dir: dir.to_path_buf() }
+        Self { child, dir: dir.to_path_buf(), port }
     }
 
     /// A connection to its PostgreSQL, once it runs.
@@ -132,6 +133,10 @@ impl Restored {
             assert!(Instant::now() < deadline, "the restored server does not start: {log}");
             sleep(Duration::from_millis(100)).await;
         }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
     }
 
     fn stop(mut self) {

@@ -1,5 +1,8 @@
 //! The upgrade of an embedded database: its backup, and its system migrations.
 
+use basalt_testkit::Request;
+use http::Method;
+
 use super::*;
 
 /// Undoes the newest migrations of four services, as a database of an older release lacks them.
@@ -77,4 +80,42 @@ async fn upgrade_killed_at_each_step_continues() {
     // The first backup, and those of the last two starts that migrated.
     assert_eq!(complete_sets(&backups).len(), 3);
     let _verified = ok(of_server(&server, &["backup", "verify", "--from", shown(&backups)]).await);
+}
+
+/// The data folder of release 0.1.0, whose binary made a user, a row and an object. Each release adds its own.
+#[tokio::test]
+async fn data_folder_of_0_1_0_is_upgraded() {
+    const FOLDER: &[u8] = include_bytes!("released/0.1.0.tar.xz");
+    let dir = Cluster::get().await.fresh_dir("released");
+    tar::Archive::new(lzma_rust2::XzReader::new(FOLDER, true)).unpack(&dir).unwrap();
+    // As `tar` would restore it for root: the account of PostgreSQL may have another number here.
+    let owner = format!("--reference={}", shown(Cluster::get().await.data_dir()));
+    for (program, path) in [("chgrp", ".basalt"), ("chown", ".basalt/postgres"), ("chown", ".basalt/run")] {
+        let mut command = Command::new(program);
+        if program == "chown" {
+            command.arg("--recursive");
+        }
+        command.current_dir(&dir).args([&owner, path]);
+        let _output = ok(run(command).await);
+    }
+    let mut server = Restored::start(&dir).await;
+    let client = server.client().await;
+    until("the server is ready", async || {
+        let health = Request::new(Method::GET, server.url("/health")).try_send().await;
+        health.is_ok_and(|response| response.status == 200)
+    })
+    .await;
+    let body: String = client.query_one("select body from public.notes", &[]).await.unwrap().get(0);
+    assert_eq!(body, "written by 0.1.0");
+    let keys = ok(elsewhere(&dir, None, &["keys", "--data", ".basalt"]).await);
+    let key = keys.lines().find_map(|line| line.strip_prefix("SUPABASE_ANON_KEY=")).unwrap();
+    let credentials = json!({ "email": "ada@example.org", "password": "correct horse" });
+    let sign_in = Request::new(Method::POST, server.url("/auth/v1/token?grant_type=password")).apikey(key);
+    let session = sign_in.json(&credentials).send().await.expect(200).json();
+    let object = Request::new(Method::GET, server.url("/storage/v1/object/authenticated/files/a/note.txt"));
+    let object = object.apikey(key).bearer(session["access_token"].as_str().unwrap());
+    assert_eq!(object.send().await.expect(200).text(), "stored by 0.1.0");
+    assert_eq!(complete_sets(&dir.join(".basalt/before-upgrade")).len(), 1);
+    drop(client);
+    server.stop();
 }
