@@ -41,3 +41,17 @@ test.each([
   rerender(<Screen open={false} menu={false} />);
   await vi.waitFor(() => expect(screen.getByRole("button", { name: "Actions" })).toHaveFocus());
 });
+
+test("a dialog that closes leaves the focus where it has moved meanwhile", async () => {
+  const { rerender } = render(<Screen open={false} menu={false} />);
+  const other = document.body.appendChild(document.createElement("button"));
+  screen.getByRole("button", { name: "Actions" }).focus();
+  rerender(<Screen open menu={false} />);
+  await vi.waitFor(() => expect(screen.getByLabelText("Title")).toHaveFocus());
+  rerender(<Screen open={false} menu={false} />);
+  other.focus();
+  // After Radix' own timer, which it set when the dialog went.
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  expect(other).toHaveFocus();
+  other.remove();
+});

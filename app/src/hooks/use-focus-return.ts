@@ -19,6 +19,8 @@ export function useFocusReturn() {
     },
     onCloseAutoFocus: (event: Event) => {
       event.preventDefault();
+      // Radix calls this a moment after the dialog is gone. What has the focus by then, an opened menu say, keeps it.
+      if (document.activeElement && document.activeElement !== document.body) return;
       const place = opener.current?.isConnected ? opener.current : document.querySelector("h1");
       if (place instanceof HTMLElement) place.focus();
     },

@@ -12,6 +12,10 @@ export function Toaster() {
   const dialogOpen = useDialogOpen();
   // After Sonner's own effect, from which on it hears of toasts.
   useEffect(() => toastPlace.isMounted(toast), []);
+  useEffect(() => {
+    document.addEventListener("pointerdown", releaseFocus, true);
+    return () => document.removeEventListener("pointerdown", releaseFocus, true);
+  }, []);
   return (
     <Sonner
       theme={theme}
@@ -36,4 +40,14 @@ export function Toaster() {
       }}
     />
   );
+}
+
+/**
+ * Sonner returns the focus that a toast had to the element before, also after a press elsewhere has moved it: a menu that the press opened
+ * would close. Returned before the press, the focus stays where the press puts it.
+ */
+function releaseFocus({ target }: PointerEvent) {
+  const focused = document.activeElement;
+  const toaster = focused?.closest("[data-sonner-toaster]");
+  if (toaster && focused instanceof HTMLElement && target instanceof Node && !toaster.contains(target)) focused.blur();
 }
