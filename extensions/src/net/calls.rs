@@ -215,7 +215,7 @@ async fn locate(pool: &ServicePool) -> Result<Option<PathBuf>, SessionError> {
     let folder = PathBuf::from(folders.trim_matches('"'));
     // libpq would read these as a list or an escape.
     let is_plain = !folders.contains([',', '\'', '\\']) && !folders.trim_matches('"').contains('"');
-    // Whoever can enter the folder could send requests.
+    // Every user who can enter the folder can send requests.
     let is_private = fs::metadata(&folder).is_ok_and(|meta| meta.permissions().mode() & 0o077 == 0);
     let is_here = folder.join(format!(".s.PGSQL.{port}")).exists();
     Ok((is_plain && is_private && is_here).then(|| folder.join(format!("http.{database}"))))

@@ -48,7 +48,7 @@ pub(super) struct Request {
     pub(super) timeout: Duration,
 }
 
-/// Why there is no response.
+/// The reason for a missing response.
 pub(super) struct NoResponse {
     pub(super) is_timeout: bool,
     pub(super) message: String,

@@ -27,7 +27,7 @@ pub(crate) struct Connections {
     tracker: TaskTracker,
 }
 
-/// Why there is no response.
+/// The reason for a missing response.
 #[derive(Debug)]
 pub(crate) enum SendError {
     /// No byte was written: another worker may get the request.

@@ -165,7 +165,7 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// The pid in the name of a folder outside the state folder; `None` if the folder is not ours.
+/// The pid in the name of a folder outside the state folder; `None` for folders of other programs.
 fn pid_in_name(name: &str) -> Option<i32> {
     name.strip_prefix(SOCKET_FOLDER_PREFIX)?.split_once('-')?.0.parse().ok()
 }

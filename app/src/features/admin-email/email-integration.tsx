@@ -18,7 +18,7 @@ const TemplateForm = lazyPart(
   <Skeleton className="h-96" />,
 );
 
-// They stay while another is looked at: what was typed is not lost.
+// Every tab stays mounted, so that typed text survives a change of tabs.
 const kept = "data-[state=inactive]:hidden";
 
 const settingTexts = { loading: "Loading settings...", failed: "Failed to load settings." };

@@ -51,7 +51,7 @@ impl ConfigReader<'_> {
                 _ => continue,
             };
             let Some(setting) = setting(&format!("{prefix}{kind}{suffix}")) else {
-                self.out.warnings.push(format!("{source}: there is no such mail as {kind}; ignored"));
+                self.out.warnings.push(format!("{source}: unknown mail {kind}; ignored"));
                 continue;
             };
             if key == "content_path" && !self.file.project_dir.join(text).is_file() {

@@ -12,7 +12,7 @@ const PromptSettings = lazyPart(
   <Skeleton className="h-96" />,
 );
 
-// Both stay while the other is looked at: what was typed is not lost.
+// Both stay mounted, so that typed text survives a change of tabs.
 const kept = "data-[state=inactive]:hidden";
 
 export function Component() {

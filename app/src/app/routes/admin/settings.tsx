@@ -12,7 +12,7 @@ const SettingsForm = lazyPart(
   <Skeleton className="h-96" />,
 );
 
-// They stay while another tab is looked at: what was typed is not lost.
+// Every tab stays mounted, so that typed text survives a change of tabs.
 const kept = "data-[state=inactive]:hidden";
 
 export function Component() {
