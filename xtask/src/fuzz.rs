@@ -3,8 +3,11 @@
 //! Needs neither nightly nor cargo-fuzz: see `tests/fuzz/README.md`.
 
 use std::fs;
+use std::num::NonZero;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -27,15 +30,27 @@ pub(crate) fn fuzz(root: &Path, arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs every target in turn, each for an equal share of `time`. A finding does not stop the others.
+/// Runs every target, each for an equal share of `time`, one target per core at once: the engine has one thread.
+/// A finding does not stop the others.
 pub(crate) fn all(root: &Path, time: Duration) -> Result<()> {
     let listed = run::output(&mut corpus(root, &[])).context("cannot list the fuzz targets")?;
     let targets: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let share = time / u32::try_from(targets.len().max(1))?;
-    let failed: Vec<String> = targets
-        .into_iter()
-        .filter_map(|target| one(root, target, share, &[]).err().map(|error| format!("{target}: {error:#}")))
-        .collect();
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut failed = Vec::new();
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = one(root, target, share, &[]) {
+                failed.push(format!("{target}: {error:#}"));
+            }
+        }
+        failed
+    };
+    let failed: Vec<String> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a failure is an error")).collect()
+    });
     if failed.is_empty() { Ok(()) } else { bail!("{}", failed.join("\n")) }
 }
 

@@ -25,7 +25,7 @@ use crate::{
 
 const NO_ARGUMENTS: &[&str] = &[];
 
-/// Time for all fuzz targets together in a nightly run.
+/// Time for all fuzz targets together in a nightly run; the cores share it.
 const FUZZ_TIME: Duration = Duration::from_secs(60 * 60);
 
 /// Runs everything that CI runs.
