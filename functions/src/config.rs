@@ -108,7 +108,7 @@ impl Kind<Vec<(String, SecretString)>> for SecretPairs {
     }
 }
 
-/// The settings of one function, `[functions.NAME]`. Relative paths start at [`FunctionsConfig::base_dir`].
+/// The settings of one function, `[functions.NAME]`. Relative paths start at `base_dir`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionSettings {
     /// The function's name.

@@ -1,7 +1,7 @@
 //! A project in Supabase's layout, a folder `supabase/` as its CLI makes it: migrations, `roles.sql`, seeds, and the buckets of `config.toml`.
 //!
 //! Differences from Basalt's layout ([`crate::Project::migrate`]): any name that starts with digits is a migration, files run with the rights of
-//! a superuser ([`script`]), a file that fails does not stop the others, and the list of applied versions is
+//! a superuser (`supabase/script.rs`), a file that fails does not stop the others, and the list of applied versions is
 //! `supabase_migrations.schema_migrations`, which Supabase's CLI reads and writes too. Reading `config.toml` is the gateway's part: it maps most
 //! keys to settings of the services, and passes on the rest as [`SupabaseSettings`].
 

@@ -110,7 +110,7 @@ pub(super) fn openid(user: &Value, _context: &Context<'_>) -> Option<ExternalUse
     Some(ExternalUser::new(text(user, "/sub")?, email.as_deref(), is_true(user, "/email_verified"), claims))
 }
 
-/// Apple's ID token has no name: Apple posts it once, see [`super::Callback`].
+/// Apple's ID token has no name: Apple posts it once, to the callback.
 pub(super) fn apple(user: &Value, context: &Context<'_>) -> Option<ExternalUser> {
     openid(user, context)
 }

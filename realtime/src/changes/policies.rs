@@ -32,7 +32,7 @@ use subselect::{Found, Subselect};
 
 /// Reads what decides about visibility of a table's rows for the current role, as JSON.
 ///
-/// `settings`: whether settings, operators and casts are those under which the functions of [`FUNCTIONS`]
+/// `settings`: whether settings, operators and casts are those under which the functions of `FUNCTIONS`
 /// return the claims. `tables`: the table, and those that its policies read.
 pub const QUERY: &str = "
     with wanted as (

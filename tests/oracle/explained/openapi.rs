@@ -75,7 +75,7 @@ fn name_integer_widths(value: &mut Value) {
             members.values_mut().for_each(name_integer_widths);
         }
         Value::Array(items) => items.iter_mut().for_each(name_integer_widths),
-        _ => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
