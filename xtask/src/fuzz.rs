@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,7 +50,10 @@ pub(crate) fn all(root: &Path, time: Duration) -> Result<()> {
     };
     let failed: Vec<String> = thread::scope(|scope| {
         let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("a failure is an error")).collect()
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
     });
     if failed.is_empty() { Ok(()) } else { bail!("{}", failed.join("\n")) }
 }
