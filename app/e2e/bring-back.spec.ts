@@ -1,6 +1,6 @@
 import { examine, faultsOf, settled } from "./examine";
 import { expect, looks, test } from "./fixtures";
-import { addMember, expectToast, makePlan, server } from "./workspace";
+import { addMember, expectToast, makePlan, priorityCard, server } from "./workspace";
 
 test("deleted plan is restored from the bin", async ({ person, signedIn }) => {
   const [maria, tom] = [await person(), await person()];
@@ -62,6 +62,114 @@ test("deletion is undone from its toast, or made final in the bin", async ({ per
   await expect(page.getByRole("region", { name: "Recently deleted plans" })).toBeHidden();
   const left = await server().from("plans").select("id").eq("user_id", maria.id).throwOnError();
   expect(left.data).toEqual([]);
+});
+
+test("deleted task is restored from its toast, for colleagues as well", async ({ person, signedIn }) => {
+  const [maria, tom] = [await person(), await person()];
+  const plan = await makePlan(maria, "Warm meals", { Hubs: [{ title: "Find a hall", done: true }] });
+  await addMember(plan.id, tom, "viewer");
+  const { data: task } = await maria.client.from("tasks").select("id").single().throwOnError();
+  await maria.client.from("task_comments").insert({ task_id: task.id, body: "It is too small." }).throwOnError();
+  const his = await signedIn(tom);
+  await his.goto(`/plan/${plan.id}`);
+  await expect(his.getByRole("button", { name: "1 comment on Find a hall" })).toBeVisible();
+
+  const page = await signedIn(maria);
+  await page.goto(`/plan/${plan.id}`);
+  await page.getByRole("button", { name: "Actions for Find a hall" }).click();
+  await page.getByRole("menuitem", { name: "Delete task" }).click();
+  const asked = page.getByRole("alertdialog", { name: "Delete Task" });
+  await expect(asked).toContainText("You can restore it for 30 days.");
+  await asked.getByRole("button", { name: "Delete Task" }).click();
+  await expectToast(page, "Task deleted");
+  await expect(priorityCard(his, "Hubs").getByText("No tasks available")).toBeVisible();
+  await page.getByRole("button", { name: "Undo" }).click();
+  await expectToast(page, "Task restored");
+  await expect(his.getByRole("checkbox", { name: "Find a hall" })).toBeChecked();
+  await expect(his.getByRole("button", { name: "1 comment on Find a hall" })).toBeVisible();
+});
+
+test("deleted priority is restored from the list by keyboard", async ({ person, signedIn }) => {
+  const maria = await person();
+  await maria.client.auth.updateUser({ data: { name: "Maria Lopez" } });
+  const plan = await makePlan(maria, "Warm meals", { Hubs: [{ title: "Find a hall" }, { title: "Buy chairs" }] });
+  await maria.client.from("tasks").delete().eq("title", "Find a hall").throwOnError();
+  // A second tab.
+  const [page, other] = [await signedIn(maria), await signedIn(maria)];
+  for (const tab of [page, other]) await tab.goto(`/plan/${plan.id}`);
+  await page.getByRole("button", { name: "Actions for priority Hubs" }).click();
+  await page.getByRole("menuitem", { name: "Delete priority" }).click();
+  const asked = page.getByRole("alertdialog", { name: "Delete Priority" });
+  await expect(asked).toContainText("All its tasks will also be deleted. You can restore it for 30 days.");
+  await asked.getByRole("button", { name: "Delete Priority" }).click();
+  await expectToast(page, "Priority deleted");
+  await expect(other.getByRole("heading", { name: "No priorities yet." })).toBeVisible();
+
+  await page.getByRole("button", { name: "More actions for this plan" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("menuitem", { name: "Deleted items" }).focus();
+  await page.keyboard.press("Enter");
+  const bin = page.getByRole("dialog", { name: "Deleted items" });
+  await expect(bin.getByRole("listitem")).toContainText([
+    /Hubs.*Priority with 1 task\. Deleted .* by Maria Lopez\. Kept until/,
+    /Find a hall.*Its priority was deleted, too\. Restore that first\./,
+  ]);
+  await expect(bin.getByRole("button", { name: "Restore Find a hall" })).toBeHidden();
+  await bin.getByRole("button", { name: "Restore Hubs" }).focus();
+  await page.keyboard.press("Enter");
+  await expectToast(page, "Priority restored");
+  await expect(other.getByRole("checkbox", { name: "Buy chairs" })).toBeVisible();
+  await bin.getByRole("button", { name: "Restore Find a hall" }).click();
+  await expectToast(page, "Task restored");
+  await expect(bin.getByText("Nothing was deleted in the last 30 days.")).toBeVisible();
+  await expect(other.getByRole("checkbox", { name: "Find a hall" })).toBeVisible();
+});
+
+test("open list of deleted items follows colleagues", async ({ person, signedIn }) => {
+  const [maria, tom] = [await person(), await person()];
+  const plan = await makePlan(maria, "Warm meals", { Hubs: [] });
+  await addMember(plan.id, tom, "manager");
+  const page = await signedIn(maria);
+  await page.goto(`/plan/${plan.id}`);
+  await expect(priorityCard(page, "Hubs")).toBeVisible();
+  await page.getByRole("button", { name: "More actions for this plan" }).click();
+  await page.getByRole("menuitem", { name: "Deleted items" }).click();
+  const bin = page.getByRole("dialog", { name: "Deleted items" });
+  await expect(bin.getByText("Nothing was deleted in the last 30 days.")).toBeVisible();
+  await tom.client.from("priorities").delete().eq("plan_id", plan.id).throwOnError();
+  await expect(bin.getByText("Hubs")).toBeVisible();
+  // What he restored, while her list is out of date, is not restored twice.
+  const { data: before } = await tom.client.rpc("get_deleted_plan_items", { plan: plan.id }).throwOnError();
+  await page.route("**/rpc/get_deleted_plan_items", (route) => route.fulfill({ json: before }));
+  await tom.client.rpc("restore_plan_item", { item: plan.priorities.Hubs ?? "" }).throwOnError();
+  await bin.getByRole("button", { name: "Restore Hubs" }).click();
+  await expectToast(page, "This priority is no longer in the bin.");
+  await page.unroute("**/rpc/get_deleted_plan_items");
+  const { data: restored } = await maria.client.from("priorities").select("title").throwOnError();
+  expect(restored).toEqual([{ title: "Hubs" }]);
+});
+
+test("deleted items are removed for good, or could not be loaded", async ({ person, signedIn }) => {
+  const maria = await person();
+  const plan = await makePlan(maria, "Warm meals", { Hubs: [] });
+  await maria.client.from("priorities").delete().eq("plan_id", plan.id).throwOnError();
+  const page = await signedIn(maria);
+  await page.route("**/rpc/get_deleted_plan_items", (route) =>
+    route.fulfill({ status: 400, json: { message: "Failed" } }),
+  );
+  await page.goto(`/plan/${plan.id}`);
+  await page.getByRole("button", { name: "More actions for this plan" }).click();
+  await page.getByRole("menuitem", { name: "Deleted items" }).click();
+  const bin = page.getByRole("dialog", { name: "Deleted items" });
+  await expect(bin.getByRole("heading", { name: "The deleted items could not be loaded" })).toBeVisible();
+  await page.unroute("**/rpc/get_deleted_plan_items");
+  await bin.getByRole("button", { name: "Try again" }).click();
+  await bin.getByRole("button", { name: "Delete for good: Hubs" }).click();
+  await page.getByRole("alertdialog").getByRole("button", { name: "Delete for Good" }).click();
+  await expectToast(page, "Priority deleted for good");
+  await expect(bin.getByText("Nothing was deleted in the last 30 days.")).toBeVisible();
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("button", { name: "More actions for this plan" })).toBeFocused();
 });
 
 test("comment with a mention reaches a colleague", async ({ person, signedIn }) => {
@@ -225,6 +333,14 @@ for (const { colorScheme, width } of [...looks, { colorScheme: "light", width: 3
     await page.getByRole("menuitem", { name: "Activity" }).click();
     await expect(page.getByRole("dialog").getByRole("listitem").first()).toBeVisible();
     await shoot("activity");
+    await page.keyboard.press("Escape");
+    for (const table of ["tasks", "priorities"] as const) {
+      await tom.client.from(table).delete().eq("plan_id", plan.id).throwOnError();
+    }
+    await page.getByRole("button", { name: "More actions for this plan" }).click();
+    await page.getByRole("menuitem", { name: "Deleted items" }).click();
+    await expect(page.getByRole("dialog").getByRole("listitem")).toHaveCount(2);
+    await shoot("deleted-items");
     await page.goto("/account#mails");
     await expect(page.getByRole("switch").first()).toBeVisible();
     await page.getByRole("region", { name: "Mails about plans" }).scrollIntoViewIfNeeded();

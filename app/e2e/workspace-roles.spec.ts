@@ -61,7 +61,12 @@ test("each role sees the right controls", async ({ person, signedIn }) => {
       await expect(page.getByRole("region", { name: "Organization" })).toContainText("Riverside Trust");
       await button(page, "More actions for this plan").click();
       const everyone = ["Print view", "Report…", "Export to CSV", "Activity"];
-      await expect(page.getByRole("menuitem")).toHaveText(role === "owner" ? [...everyone, "Delete plan"] : everyone);
+      const items = {
+        owner: [...everyone, "Deleted items", "Delete plan"],
+        manager: [...everyone, "Deleted items"],
+        viewer: everyone,
+      };
+      await expect(page.getByRole("menuitem")).toHaveText(items[role]);
       await page.keyboard.press("Escape");
 
       await page.getByRole("button", { name: "Timeline" }).click();

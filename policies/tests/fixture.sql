@@ -148,3 +148,16 @@ insert into public.plan_report_links (id, plan_id, token, valid_days, created_by
   ('7e57c000-0000-4000-8000-000000000003', '7e571000-0000-4000-8000-000000000002', 'test-token-another', null, null),
   ('7e57c000-0000-4000-8000-000000000004', '7e571000-0000-4000-8000-000000000005', 'test-token-deleted', null, null);
 update public.plan_report_links set expires_at = now() - interval '1 second' where token = 'test-token-expired';
+
+-- A priority with a task, and a task, in the bin of the plan; and a task in the bin of the other plan.
+insert into public.priorities (id, plan_id, title) values
+  ('7e574000-0000-4000-8000-000000000007', '7e571000-0000-4000-8000-000000000001', 'A priority in the bin');
+insert into public.tasks (id, priority_id, title) values
+  ('7e575000-0000-4000-8000-000000000006', '7e574000-0000-4000-8000-000000000007', 'A task of a priority in the bin'),
+  ('7e575000-0000-4000-8000-000000000007', '7e574000-0000-4000-8000-000000000001', 'A task in the bin'),
+  ('7e575000-0000-4000-8000-000000000008', '7e574000-0000-4000-8000-000000000002', 'A task in another bin'),
+  ('7e575000-0000-4000-8000-00000000000a', '7e574000-0000-4000-8000-000000000005', 'A task in the bin of a deleted plan');
+delete from public.tasks where id in (
+  '7e575000-0000-4000-8000-000000000007', '7e575000-0000-4000-8000-000000000008', '7e575000-0000-4000-8000-00000000000a'
+);
+delete from public.priorities where id = '7e574000-0000-4000-8000-000000000007';

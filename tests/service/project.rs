@@ -2,6 +2,7 @@
 //! version.
 
 mod app_schema;
+mod deleted_items;
 mod external_database;
 mod generated_types;
 mod policies;

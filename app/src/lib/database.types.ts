@@ -946,12 +946,28 @@ export type Database = {
       }
       delete_my_account: { Args: { only_check?: boolean }; Returns: undefined }
       delete_plan_for_good: { Args: { plan: string }; Returns: string[] }
+      delete_plan_item_for_good: { Args: { item: string }; Returns: string[] }
       duplicate_plan: { Args: { plan_id: string }; Returns: string }
       get_comment_counts: {
         Args: { plan: string }
         Returns: {
           comments: number
           task_id: string
+        }[]
+      }
+      get_deleted_plan_items: {
+        Args: { plan: string }
+        Returns: {
+          comments: number
+          deleted_at: string
+          deleted_by: string
+          deleted_for_good_at: string
+          id: string
+          is_restorable: boolean
+          kind: string
+          priority_id: string
+          tasks: number
+          title: string
         }[]
       }
       get_deleted_plans: {
@@ -1122,6 +1138,7 @@ export type Database = {
       }
       plan_exists: { Args: { plan: string }; Returns: boolean }
       restore_plan: { Args: { plan: string }; Returns: string[] }
+      restore_plan_item: { Args: { item: string }; Returns: string[] }
     }
     Enums: {
       [_ in never]: never

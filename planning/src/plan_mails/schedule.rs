@@ -1,4 +1,4 @@
-//! Adds the mails that are due, and deletes what has been in the bin or the activity list for long enough.
+//! Adds the mails that are due, and deletes what has been in a bin or the activity list for long enough.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,8 +30,11 @@ pub(super) async fn every_minute(mailer: Arc<Mailer>) {
 
 async fn run(mailer: &Mailer) -> Result<(), SessionError> {
     const SCHEDULE: &str = "select app_private.schedule_plan_mails()";
-    const PURGES: [&str; 2] =
-        ["select app_private.purge_deleted_plans()", "select app_private.purge_activity()"];
+    const PURGES: [&str; 3] = [
+        "select app_private.purge_deleted_plans()",
+        "select app_private.purge_activity()",
+        "select app_private.purge_deleted_items()",
+    ];
     // A project without the app's tables has nothing to schedule.
     const IS_APP: &str =
         "select (to_regprocedure('app_private.schedule_plan_mails(timestamptz)') is not null)::int::bigint";

@@ -218,6 +218,32 @@ async fn bin_and_activity_are_purged() {
     assert_eq!(restored.send().await.expect(200).json(), json!([new]));
 }
 
+#[tokio::test]
+async fn server_purges_the_bins() {
+    let mut server = app().start().await;
+    let ada = server.sign_up("ada@example.org").await;
+    let (old, new) = (make_plan(&server, &ada, "Old").await, make_plan(&server, &ada, "New").await);
+    let list = priority(&server, &new).await;
+    for title in ["Sign the lease", "Buy chairs"] {
+        let task = task(&server, &list, title, "null").await;
+        let deleted = server.delete(&format!("/rest/v1/tasks?id=eq.{task}")).by(&server, &ada).send().await;
+        assert_eq!(deleted.status.as_u16(), 204);
+    }
+    let long_ago = format!(
+        "update public.plans set deleted_at = now() - interval '31 days' where id = '{old}';
+         update app_private.deleted_items set deleted_at = now() - interval '31 days' where title = 'Sign the lease'"
+    );
+    let _rows = server.database().admin_sql(&long_ago).await;
+    server.kill();
+    server.start_again().await;
+    let left = "select string_agg(title, ',') from (select title from public.plans union all select title from app_private.deleted_items) b";
+    let deadline = Instant::now() + Duration::from_secs(90);
+    while server.database().value(left).await != "New,Buy chairs" {
+        assert!(Instant::now() < deadline, "nothing is purged");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
 /// Reminders of `people` people in each of ten plans, and a kill whenever the number of queued mails passes one of `kills`.
 async fn sent_once(people: usize, kills: &[i64]) {
     const PLANS: usize = 10;

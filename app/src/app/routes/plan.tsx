@@ -85,6 +85,9 @@ const ShowItem = lazyExtra(() => import("../show-item").then(({ ShowItem }) => S
 const ActivityDialog = lazyDialog(() =>
   import("@/features/activity/activity-dialog").then(({ ActivityDialog }) => ActivityDialog),
 );
+const DeletedItemsDialog = lazyDialog(() =>
+  import("@/features/deleted-items/deleted-items-dialog").then(({ DeletedItemsDialog }) => DeletedItemsDialog),
+);
 const ImportDialog = lazyDialog(() =>
   import("@/features/priorities/import-dialog").then(({ ImportDialog }) => ImportDialog),
 );
@@ -119,6 +122,7 @@ function PlanPage({ planId }: { planId: string }) {
   if (startOpen === null && !tasks.isPending) setStartOpen((tasks.data?.length ?? 0) <= manyTasks);
   const [importing, setImporting] = useState(false);
   const [activity, setActivity] = useState(false);
+  const [deletedItems, setDeletedItems] = useState(false);
 
   const byPriority = useGroups(tasks.data ?? noTasks, (task) => task.priority_id);
   const columns = useMemo(
@@ -187,6 +191,7 @@ function PlanPage({ planId }: { planId: string }) {
             )
           }
           onActivity={() => setActivity(true)}
+          onDeletedItems={() => setDeletedItems(true)}
           presence={<PresentPeople planId={planId} userId={user.id} present={present} />}
         />
         <div className="mt-3 md:mt-6">
@@ -296,6 +301,14 @@ function PlanPage({ planId }: { planId: string }) {
           </TabsContent>
         </Tabs>
         <ActivityDialog open={activity} onOpenChange={setActivity} planId={planId} />
+        {editable && (
+          <DeletedItemsDialog
+            open={deletedItems}
+            onOpenChange={setDeletedItems}
+            planId={planId}
+            changedAt={Math.max(priorities.dataUpdatedAt, tasks.dataUpdatedAt)}
+          />
+        )}
         <LiveNote />
       </div>
     </GoneContext>

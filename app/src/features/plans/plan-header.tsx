@@ -1,4 +1,5 @@
 import {
+  ArchiveRestoreIcon,
   ArrowLeftIcon,
   CalendarDaysIcon,
   DownloadIcon,
@@ -46,12 +47,23 @@ interface PlanHeaderProps {
   priorities: { key: string; title: string; percent: number }[] | null;
   onExport: () => void;
   onActivity: () => void;
+  onDeletedItems: () => void;
   /** Who is here. */
   presence?: ReactNode;
   ref?: Ref<HTMLElement>;
 }
 
-export function PlanHeader({ plan, role, done, priorities, onExport, onActivity, presence, ref }: PlanHeaderProps) {
+export function PlanHeader({
+  plan,
+  role,
+  done,
+  priorities,
+  onExport,
+  onActivity,
+  onDeletedItems,
+  presence,
+  ref,
+}: PlanHeaderProps) {
   useDocumentTitle(plan.title);
   const navigate = useNavigate();
   const deletePlan = useDeletePlan();
@@ -127,6 +139,12 @@ export function PlanHeader({ plan, role, done, priorities, onExport, onActivity,
                   <HistoryIcon aria-hidden />
                   Activity
                 </DropdownMenuItem>
+                {canEdit(role) && (
+                  <DropdownMenuItem onSelect={onDeletedItems}>
+                    <ArchiveRestoreIcon aria-hidden />
+                    Deleted items
+                  </DropdownMenuItem>
+                )}
                 {role === "owner" && (
                   <>
                     <DropdownMenuSeparator />

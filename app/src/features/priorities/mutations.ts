@@ -1,4 +1,5 @@
 import { useChange } from "@/hooks/use-change";
+import { useRestoreItem } from "@/hooks/use-restore-item";
 import { basalt } from "@/lib/basalt";
 import { deleteRow, updateSeen } from "@/lib/plan-rows";
 import { toast } from "@/lib/toast";
@@ -40,9 +41,14 @@ export function useUpdatePriority(planId: string) {
   });
 }
 
+/** Moves a priority with its tasks to the plan's bin, from where it can be restored for 30 days. */
 export function useDeletePriority(planId: string) {
+  const restore = useRestoreItem(planId);
   return useChange({
-    done: "Priority deleted",
+    done: (_, id) =>
+      toast.success("Priority deleted", {
+        action: { label: "Undo", onClick: () => restore.mutate({ id, kind: "priority" }) },
+      }),
     failed: "Error deleting priority",
     refetches: [priorityKeys.list(planId), priorityKeys.counts(), ["tasks"]],
     change: (id: string) => deleteRow("priorities", id, "priority"),

@@ -189,7 +189,7 @@ export function PriorityList({ planId, editable, doneOf, renderTasks, startOpen,
               open={openDialog === "delete"}
               onOpenChange={closeUnless}
               title="Delete Priority"
-              description={`Are you sure you want to delete “${current.title}”? All its tasks will also be deleted. This action cannot be undone.`}
+              description={`Are you sure you want to delete “${current.title}”? All its tasks will also be deleted. You can restore it for 30 days.`}
               confirmLabel="Delete Priority"
               busyLabel="Deleting..."
               onConfirm={() => deletePriority.mutateAsync(current.id)}

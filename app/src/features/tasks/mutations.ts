@@ -1,5 +1,6 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useChange } from "@/hooks/use-change";
+import { useRestoreItem } from "@/hooks/use-restore-item";
 import { basalt } from "@/lib/basalt";
 import { messageOf } from "@/lib/errors";
 import { type Person, peopleQuery } from "@/lib/people";
@@ -95,9 +96,12 @@ export function useUpdateTask(planId: string) {
   });
 }
 
+/** Moves a task to the plan's bin, from where it can be restored for 30 days. */
 export function useDeleteTask(planId: string) {
+  const restore = useRestoreItem(planId);
   return useChange({
-    done: "Task deleted",
+    done: (_, id) =>
+      toast.success("Task deleted", { action: { label: "Undo", onClick: () => restore.mutate({ id, kind: "task" }) } }),
     failed: "Error deleting task",
     refetches: [taskKeys.list(planId), taskKeys.counts()],
     change: (id: string) => deleteRow("tasks", id, "task"),

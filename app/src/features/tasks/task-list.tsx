@@ -165,7 +165,7 @@ export const TaskList = memo(function TaskList({
               open={openDialog === "delete"}
               onOpenChange={closeUnless}
               title="Delete Task"
-              description={`Are you sure you want to delete “${current.title}”? This action cannot be undone.`}
+              description={`Are you sure you want to delete “${current.title}”? You can restore it for 30 days.`}
               confirmLabel="Delete Task"
               busyLabel="Deleting..."
               onConfirm={() => deleteTask.mutateAsync(current.id)}
