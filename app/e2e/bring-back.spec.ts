@@ -65,6 +65,7 @@ test("deletion is undone from its toast, or made final in the bin", async ({ per
 });
 
 test("deleted task is restored from its toast, for colleagues as well", async ({ person, signedIn }) => {
+  test.slow();
   const [maria, tom] = [await person(), await person()];
   const plan = await makePlan(maria, "Warm meals", { Hubs: [{ title: "Find a hall", done: true }] });
   await addMember(plan.id, tom, "viewer");
@@ -90,6 +91,7 @@ test("deleted task is restored from its toast, for colleagues as well", async ({
 });
 
 test("deleted priority is restored from the list by keyboard", async ({ person, signedIn }) => {
+  test.slow();
   const maria = await person();
   await maria.client.auth.updateUser({ data: { name: "Maria Lopez" } });
   const plan = await makePlan(maria, "Warm meals", { Hubs: [{ title: "Find a hall" }, { title: "Buy chairs" }] });
@@ -126,6 +128,7 @@ test("deleted priority is restored from the list by keyboard", async ({ person, 
 });
 
 test("open list of deleted items follows colleagues", async ({ person, signedIn }) => {
+  test.slow();
   const [maria, tom] = [await person(), await person()];
   const plan = await makePlan(maria, "Warm meals", { Hubs: [] });
   await addMember(plan.id, tom, "manager");
@@ -150,6 +153,7 @@ test("open list of deleted items follows colleagues", async ({ person, signedIn 
 });
 
 test("deleted items are removed for good, or could not be loaded", async ({ person, signedIn }) => {
+  test.slow();
   const maria = await person();
   const plan = await makePlan(maria, "Warm meals", { Hubs: [] });
   await maria.client.from("priorities").delete().eq("plan_id", plan.id).throwOnError();
