@@ -33,7 +33,15 @@ test("section is previewed, saved and shown on another browser", async ({ page: 
   await sections.selectOption("Pricing");
   await page.getByRole("button", { name: "Keep editing" }).click();
   await expect(page.getByRole("textbox", { name: "Title", exact: true })).toHaveValue("Made for those who give");
+  await page.getByLabel("Image URL").fill("/no-such-picture.png");
   await page.getByRole("button", { name: "Save Changes" }).click();
+  await expect(page.getByLabel("Image URL")).toHaveAccessibleDescription(/This image could not be loaded/);
+  await page.getByLabel("Image URL").fill("");
+  const saved = page.waitForRequest(
+    (request) => request.method() === "POST" && /marketing_content/.test(request.url()),
+  );
+  await page.getByRole("button", { name: "Save Changes" }).click();
+  expect(new URL((await saved).url()).searchParams.get("on_conflict")).toBe("section");
   await expect(page.getByText("Marketing content updated")).toBeVisible();
 
   await visitor.goto("/");

@@ -89,11 +89,26 @@ test("audit log shows names with addresses", async ({ administrator, signedIn })
 
 test("health and growth show figures", async ({ administrator, signedIn }) => {
   const page = await signedIn(await administrator());
+  // Two mails were given up: as the server reports it, until they are retried.
+  let retried = false;
+  await page.route("**/rpc/admin_health", async (route) => {
+    const response = await route.fetch();
+    const mail = { waiting: 1, oldest_waiting: null, abandoned: 2, last_error: "API key is invalid" };
+    await route.fulfill({ json: { ...(await response.json()), ...(!retried && { mail }) } });
+  });
+  await page.route("**/functions/v1/retry-mails", (route) => {
+    retried = true;
+    return route.fulfill({ json: { retried: 2 } });
+  });
   await page.goto("/admin/health");
   for (const panel of ["Webhook inbox", "E-mail", "Backups", "Storage", "Accounts", "Database and versions"]) {
     await expect(page.getByRole("heading", { name: panel })).toBeVisible();
   }
   await expect(page.getByText("plan_files")).toBeVisible();
+  await expect(page.getByText("2 not delivered")).toBeVisible();
+  await expect(page.getByText("API key is invalid")).toBeVisible();
+  await page.getByRole("button", { name: "Retry" }).click();
+  await expect(page.getByText("2 not delivered")).toHaveCount(0);
   await page.goto("/admin");
   await expect(page.getByRole("img", { name: /^Sign-ups, the last 90 days: [\d,]+\. Highest/ })).toBeVisible();
   await expect(page.getByRole("img", { name: /^Active subscriptions, the last 90 days: / })).toBeVisible();

@@ -1,4 +1,4 @@
-import type { Page } from "@playwright/test";
+import type { Locator, Page } from "@playwright/test";
 import { settled } from "./examine";
 import { expect, makePlans, test } from "./fixtures";
 import { expectToast, makePlan } from "./workspace";
@@ -7,6 +7,23 @@ import { expectToast, makePlan } from "./workspace";
 const excess = (page: Page) => page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
 
 const longTitle = "Food security for 500 families, with averyveryverylongwordthatnobodycanbreakwithoutbeingtoldto";
+
+/** Words of a text that stand on more than one line. */
+function brokenWords(text: Locator) {
+  return text.evaluate((element) => {
+    const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    const broken: string[] = [];
+    for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+      for (const { 0: word, index } of node.nodeValue?.matchAll(/\S+/g) ?? []) {
+        const range = document.createRange();
+        range.setStart(node, index);
+        range.setEnd(node, index + word.length);
+        if (new Set([...range.getClientRects()].map(({ top }) => top)).size > 1) broken.push(word);
+      }
+    }
+    return broken;
+  });
+}
 
 // A laptop's window at 200 % zoom and the narrowest phone.
 const narrow = [
@@ -49,11 +66,16 @@ test("user pages and dialogs fit narrow windows", async ({ person, signedIn }) =
       await page.reload();
       await page.getByRole("button", { name: "Create Plan" }).click();
       const creating = page.getByRole("dialog", { name: "Create Plan" });
-      await creating.getByLabel("Title").fill("By a narrow gate");
+      await creating.getByLabel("Title").fill("Intergenerational neighborhoods");
       await expect(creating.getByRole("button", { name: "Create Plan" })).toBeInViewport({ ratio: 1 });
       await creating.getByRole("button", { name: "Create Plan" }).click();
       await expectToast(page, "Plan created");
       await expect(page).toHaveURL(/\/plan\//);
+      expect(await brokenWords(page.getByRole("heading", { level: 1 }))).toEqual([]);
+      if (viewport.width < 400) {
+        const toasts = page.locator("[data-sonner-toaster]");
+        await expect(toasts).toHaveAttribute("data-y-position", "bottom");
+      }
       await page.goto("/dashboard");
       await page.getByRole("button", { name: `Actions for ${longTitle}` }).click();
       await page.getByRole("menuitem", { name: "Edit plan" }).click();

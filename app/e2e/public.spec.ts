@@ -222,6 +222,8 @@ test.describe("subscription page", () => {
         await expect(page.getByText("Subscription Refreshed")).toBeVisible();
       });
     }
+    await main.getByRole("link", { name: "Back to plans" }).click();
+    await expect(page).toHaveURL("/dashboard");
   });
 
   test("rejected cancellation shows the reason", async ({ person, signedIn }) => {
@@ -352,10 +354,16 @@ test("slow first load shows header and skeleton", async ({ page }) => {
     await held;
     await route.continue();
   });
+  const logo = page.waitForRequest(/\/rest\/v1\/brand_assets\?/);
   await page.goto("/", { waitUntil: "commit" });
   await expect(page.locator("[data-first-paint]")).toBeVisible();
   await expect(page.getByRole("status")).toHaveText("Loading...");
   release();
   await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
   await expect(page.locator("[data-first-paint]")).toHaveCount(0);
+  const query = Object.fromEntries(new URL((await logo).url()).searchParams);
+  expect(query).toMatchObject({
+    asset_type: "eq.logo",
+    asset_size: expect.stringMatching(/^eq\.(regular|small|favicon)$/),
+  });
 });

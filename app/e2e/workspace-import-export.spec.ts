@@ -14,6 +14,9 @@ test("CSV import adds all priorities or none", async ({ person, signedIn }) => {
   const plan = await makePlan(maria, "Warm meals");
   const page = await signedIn(maria);
   await page.goto(`/plan/${plan.id}`);
+  // Without priorities there is no chart, and no gap for one.
+  const progress = page.getByRole("region", { name: "Progress" });
+  await expect.poll(async () => (await progress.boundingBox())?.height).toBeLessThan(144);
   await page.getByRole("button", { name: "Import CSV" }).click();
   const dialog = page.getByRole("dialog", { name: "Import Priorities" });
   await dialog.getByRole("button", { name: "Import", exact: true }).click();
@@ -93,6 +96,7 @@ test("timeline groups tasks by due date and marks overdue", async ({ person, sig
   const plan = await makePlan(maria, "Warm meals", {
     Hubs: [
       { title: "This month", due: `${month}-28`, done: true },
+      ...["A", "B", "C"].map((name) => ({ title: `Also then: ${name}`, due: `${month}-28`, done: true })),
       { title: "Long ago", due: "2020-02-29" },
       { title: "Some day" },
     ],
@@ -104,13 +108,18 @@ test("timeline groups tasks by due date and marks overdue", async ({ person, sig
   const timeline = page.getByRole("region", { name: "Timeline" });
   await expect(timeline).toContainText("1 overdue");
   await expect(timeline).toContainText("1 without a due date");
+  // Three of a day, and a way to the fourth.
+  const day = timeline.getByRole("cell").filter({ hasText: "Also then" });
+  await expect(day.getByRole("listitem")).toHaveCount(3);
+  await day.getByRole("button", { name: "+1 more" }).click();
+  await expect(day.getByRole("listitem")).toHaveCount(4);
   await expect(timeline.getByRole("cell").filter({ hasText: "This month" })).toContainText("Completed:");
   await expect(timeline.getByText("Long ago")).toHaveCount(0);
   await timeline.getByRole("button", { name: "1 overdue" }).click();
   await expect(timeline.getByRole("heading", { name: "February 2020" })).toBeVisible();
   await expect(timeline.getByRole("cell").filter({ hasText: "Long ago" })).toContainText("Overdue:");
   await timeline.getByRole("button", { name: "Today" }).click();
-  await expect(timeline.getByRole("cell").filter({ hasText: "This month" })).toBeVisible();
+  await expect(day).toBeVisible();
   await page.setViewportSize({ width: 375, height: 800 });
   // The list begins today; the overdue task is a press away.
   await page.reload();

@@ -12,15 +12,22 @@ test("files are uploaded, downloaded and deleted", async ({ person, signedIn }) 
   await page.goto(`/plan/${plan.id}?tab=resources`);
   await expect(page.getByRole("heading", { name: "No files yet" })).toBeVisible();
 
+  await page.getByLabel("Title", { exact: true }).fill("  ");
   await page.getByRole("button", { name: "Upload", exact: true }).click();
   await expect(page.getByText("Please select a file to upload")).toBeVisible();
+  await expect(page.getByText("Please provide a title for the file")).toBeVisible();
   await page.locator("input[type=file]").setInputFiles([text("Budget 2027.txt"), text("Letter.txt", "To the board")]);
   await expect(page.getByLabel("Title of Budget 2027.txt")).toHaveValue("Budget 2027");
   await page.getByLabel("Title of Letter.txt").fill("  ");
   await page.getByRole("button", { name: "Upload", exact: true }).click();
   await expect(page.getByText("Please provide a title for the file")).toBeVisible();
   await page.getByLabel("Title of Letter.txt").fill("Letter of support");
+  const sent = page.waitForRequest((request) => request.method() === "POST" && /plan_files/.test(request.url()));
   await page.getByRole("button", { name: "Upload", exact: true }).click();
+  expect(new URL((await sent).url()).pathname).toMatch(
+    new RegExp(`^/storage/v1/object/plan_files/${plan.id}/[a-z0-9]+_\\d+\\.txt$`),
+  );
+  expect((await sent).headers()["x-upsert"]).toBe("false");
   await expectToast(page, "File uploaded successfully");
 
   const files = page.getByRole("list", { name: "Files" });
@@ -39,6 +46,7 @@ test("files are uploaded, downloaded and deleted", async ({ person, signedIn }) 
   const stored = await server().storage.from("plan_files").list(plan.id);
   expect(stored.data).toHaveLength(2);
   expect(stored.data?.[0]?.name).toMatch(/^[a-z0-9]+_\d+\.txt$/);
+  expect(stored.data?.[0]?.metadata?.cacheControl).toBe("max-age=3600");
   await page.getByRole("button", { name: "Delete Budget 2027" }).click();
   await page.getByRole("alertdialog", { name: "Delete File" }).getByRole("button", { name: "Delete File" }).click();
   await expectToast(page, "File deleted successfully");

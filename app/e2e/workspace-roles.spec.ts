@@ -57,7 +57,10 @@ test("each role sees the right controls", async ({ person, signedIn }) => {
         "Rename Find a hall",
         "Actions for Find a hall",
       ]);
-      await expect(page.getByRole("checkbox", { name: "Find a hall" })).toBeEnabled({ enabled: edits });
+      const check = page.getByRole("checkbox", { name: "Find a hall" });
+      await expect(check).toBeEnabled({ enabled: edits });
+      // What cannot be pressed looks so.
+      await expect(check).toHaveCSS("opacity", edits ? "1" : "0.55");
       await expect(page.getByRole("region", { name: "Organization" })).toContainText("Riverside Trust");
       await button(page, "More actions for this plan").click();
       const everyone = ["Print view", "Report…", "Export to CSV", "Activity"];

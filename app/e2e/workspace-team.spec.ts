@@ -36,10 +36,22 @@ test("owner invites, changes roles and removes members", async ({ person, signed
   await dialog.getByRole("button", { name: "Send Invitation" }).click();
   await expect(dialog.getByText("Member already exists")).toBeVisible();
   await dialog.getByLabel("Email").fill("New@Example.org");
+  // Reported as failed, as the server does when the provider rejects the mail.
+  await page.route("**/rpc/get_invitation_mails", async (route) => {
+    const { data } = await maria.client.from("plan_members").select("id").eq("email", "new@example.org").throwOnError();
+    await route.fulfill({ json: data.map(({ id }) => ({ member_id: id, state: "failed" })) });
+  });
+  const sent = page.waitForRequest((request) => request.method() === "POST" && /plan_members/.test(request.url()));
   await dialog.getByRole("button", { name: "Send Invitation" }).click();
+  expect((await sent).postDataJSON().invite_token).toMatch(/^[0-9a-f-]{36}$/);
   await expectToast(page, /Invitation sent.*new@example\.org has been invited to collaborate on this plan\./);
+  // Clear of what is new, and below menus.
+  const toasts = page.locator("[data-sonner-toaster]");
+  await expect(toasts).toHaveAttribute("data-x-position", "left");
+  await expect(toasts).toHaveCSS("z-index", "40");
   const invited = row(page, "new@example.org");
   await expect(invited).toContainText("Pending");
+  await expect(invited).toContainText("Mail not delivered");
   await expect(invited).toContainText("Pending Acceptance");
   await invited.getByRole("button", { name: "Copy link" }).click();
   await expectToast(page, "Invite link copied");

@@ -1,6 +1,9 @@
 //! The app's triggers, constraints and cascades.
 
-use super::support::{app_database, become_user, failure, fixture, values};
+use std::cell::Cell;
+use std::time::Duration;
+
+use super::support::{admin, app_database, become_user, failure, fixture, values};
 
 const OWNER: &str = "7e570000-0000-4000-8000-000000000004";
 const ADMIN: &str = "7e570000-0000-4000-8000-000000000005";
@@ -134,6 +137,48 @@ async fn moving_a_row_keeps_its_version() {
             .await
             .unwrap();
         assert_ne!(values(&client, &versions).await, before, "{table}: an edit is");
+    }
+}
+
+#[tokio::test]
+async fn moves_in_one_list_wait_for_each_other() {
+    let (database, one) = app_database().await;
+    one.batch_execute(&fixture()).await.unwrap();
+    let (other, observer) = (admin(&database).await, admin(&database).await);
+    let priority = values(&one, &format!("select id from priorities where plan_id = '{PLAN}' limit 1")).await;
+    for (table, list, id, function) in [
+        ("priorities", "plan_id", PLAN, "move_priority"),
+        ("tasks", "priority_id", priority[0].as_str(), "move_task"),
+    ] {
+        let add = format!(
+            "reset role; insert into {table} ({list}, title) values ('{id}', 'Row A'), ('{id}', 'Row B'), ('{id}', 'Row C') returning id"
+        );
+        let ids = values(&one, &add).await;
+        become_user(&one, OWNER).await;
+        become_user(&other, OWNER).await;
+        let before_a = |moved: usize| format!("select from {function}('{}', '{}')", ids[moved], ids[0]);
+        one.batch_execute(&format!("begin; {}", before_a(2))).await.unwrap();
+        let second = before_a(1);
+        let is_done = Cell::new(false);
+        let waits = "select pid::text from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock' and wait_event = 'advisory'";
+        tokio::join!(
+            async {
+                other.batch_execute(&second).await.unwrap();
+                is_done.set(true);
+            },
+            async {
+                while !is_done.get() && values(&observer, waits).await.is_empty() {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                one.batch_execute("commit").await.unwrap();
+            }
+        );
+        let order = format!(
+            "select title from {table} where id = any ('{{{}}}') order by position, title",
+            ids.join(",")
+        );
+        assert_eq!(values(&observer, &order).await, ["Row C", "Row B", "Row A"], "{table}");
     }
 }
 
