@@ -18,7 +18,7 @@ const kit = new RegExp(
   [
     "node_modules/(?:class-variance-authority|clsx|tailwind-merge|@radix-ui/react-(?:slot|compose-refs|primitive))/",
     "node_modules/lucide-react/.*/arrow-right\\.",
-    "src/components/(?:ui/(?:button|card|skeleton|spinner)|page-state|lazy-part|logo|columns-chart)\\.tsx",
+    "src/components/(?:ui/(?:button|card|skeleton|spinner)|page-state|lazy-part|logo)\\.tsx",
     "src/features/(?:auth/(?:auth-context|deliberate-sign-out)|billing/pending-plan|members/invitation)\\.tsx?",
     "src/lib/(?:bytes|cn|errors|safe-url|session-storage|mail-link|app-config|public-rows|fields|toast)\\.ts",
     "src/hooks/use-(?:document-title|online|near|live-public-rows|theme)\\.ts",
@@ -28,7 +28,7 @@ const kit = new RegExp(
 const screenKit = new RegExp(
   [
     "node_modules/@radix-ui/react-label/",
-    "src/components/(?:ui/(?:label|badge|alert)|page-heading|submit-button)\\.tsx",
+    "src/components/(?:ui/(?:label|badge|alert)|columns-chart|page-heading|submit-button)\\.tsx",
     "src/lib/(?:money|progress|plan-role|chart-columns|titles|random-uuid)\\.ts",
     "src/hooks/use-(?:is-mobile|focus-return)\\.ts",
   ].join("|"),

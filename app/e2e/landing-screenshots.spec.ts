@@ -7,13 +7,21 @@ import { priorityCard } from "./workspace";
 // Not a test: takes the pictures that the landing page shows, of the demo plan, in both themes.
 const folder = "src/features/marketing/pictures";
 const demoPlan = "5eed1000-0000-4000-8000-000000000001";
-/** Of the pictures, in CSS pixels: the width that the landing page shows them at, or less. */
-const width = 592;
+/** Of the window, in CSS pixels: the pictures have it, too. */
+const columnWidth = 592;
+const heroWidth = 768;
 
 test.use({ allowedComplaint: /./ });
 
+interface Size {
+  width?: number;
+  height: number;
+}
+
 /** The upper part of an element as WebP, which Playwright cannot write: Chromium's canvas can. */
-async function picture(page: Page, element: Locator, height: number, path: string) {
+async function picture(page: Page, element: Locator, { width = columnWidth, height }: Size, path: string) {
+  await page.setViewportSize({ width, height: 3000 });
+  await settled(page);
   await element.scrollIntoViewIfNeeded();
   const box = await element.boundingBox();
   if (!box) throw new Error(`${path}: nothing to see`);
@@ -38,7 +46,7 @@ test("landing pictures", async ({ browser }) => {
     bypassCSP: true,
     deviceScaleFactor: 2,
     reducedMotion: "reduce",
-    viewport: { width, height: 3000 },
+    viewport: { width: columnWidth, height: 3000 },
   });
   const page = await context.newPage();
   await page.goto("/login");
@@ -50,18 +58,25 @@ test("landing pictures", async ({ browser }) => {
     await page.emulateMedia({ colorScheme });
     await page.goto(`/plan/${demoPlan}`);
     await settled(page);
+    const plan = { width: heroWidth, height: 604 };
+    await picture(page, page.getByRole("link", { name: "Back to plans" }), plan, `${folder}/plan.${colorScheme}.webp`);
     await picture(
       page,
       priorityCard(page, "Open four neighborhood hubs"),
-      480,
+      { height: 480 },
       `${folder}/priority.${colorScheme}.webp`,
     );
     await page.getByRole("tab", { name: "Team" }).click();
     await settled(page);
-    await picture(page, page.getByRole("region", { name: "Team" }), 400, `${folder}/team.${colorScheme}.webp`);
+    await picture(
+      page,
+      page.getByRole("region", { name: "Team" }),
+      { height: 400 },
+      `${folder}/team.${colorScheme}.webp`,
+    );
     await page.goto(`/plan/${demoPlan}/report`);
     await settled(page);
-    await picture(page, page.getByRole("article"), 600, `${folder}/report.${colorScheme}.webp`);
+    await picture(page, page.getByRole("article"), { height: 600 }, `${folder}/report.${colorScheme}.webp`);
   }
   await context.close();
 });

@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
+import { preload } from "react-dom";
 import { lazyPart } from "@/components/lazy-part";
 import { Skeleton } from "@/components/ui/skeleton";
 import { Spinner } from "@/components/ui/spinner";
@@ -9,10 +10,12 @@ import { Features } from "@/features/marketing/features";
 import { Footer } from "@/features/marketing/footer";
 import { ForNonprofits } from "@/features/marketing/for-nonprofits";
 import { Hero } from "@/features/marketing/hero";
+import { heroPicture } from "@/features/marketing/hero-picture";
 import { marketingKey, marketingQuery } from "@/features/marketing/queries";
 import { useDocumentTitle } from "@/hooks/use-document-title";
 import { useLivePublicRows } from "@/hooks/use-live-public-rows";
 import { useNear } from "@/hooks/use-near";
+import { currentTheme } from "@/lib/theme";
 import { useCanceledToast } from "../use-canceled-toast";
 
 // Far below the first screen.
@@ -30,6 +33,8 @@ export function Component() {
   const { data: content = {}, isPending } = useQuery(marketingQuery());
   useLivePublicRows("marketing_content", marketingKey);
   const { hero, features, nonprofits, pricing, footer } = content;
+  // Beside the texts rather than after them.
+  if (!hero?.imageurl) preload(heroPicture[currentTheme()], { as: "image" });
 
   const showPricing =
     pricing?.visible !== false && !(pricing?.hide_for_subscribed && user && isSubscribed(subscription));

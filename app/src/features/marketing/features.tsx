@@ -16,6 +16,9 @@ import reportLight from "./pictures/report.light.webp";
 import teamDark from "./pictures/team.dark.webp";
 import teamLight from "./pictures/team.light.webp";
 import type { Content } from "./queries";
+import { Screenshot } from "./screenshot";
+
+const width = 592;
 
 const stories = [
   {
@@ -24,6 +27,7 @@ const stories = [
     picture: {
       light: priorityLight,
       dark: priorityDark,
+      width,
       height: 480,
       alt: "A priority with its tasks, days and people",
     },
@@ -31,12 +35,12 @@ const stories = [
   {
     title: "Board, staff and volunteers in one plan",
     text: "Invite people by e-mail as owner, manager or viewer. Changes appear on every screen at once, and the papers lie beside the plan they belong to.",
-    picture: { light: teamLight, dark: teamDark, height: 400, alt: "The members of a plan with their roles" },
+    picture: { light: teamLight, dark: teamDark, width, height: 400, alt: "The members of a plan with their roles" },
   },
   {
     title: "The answer to “how is it going?”",
     text: "Progress counts itself from the work that is done. Show a funder the plan as it is today, without a week of slides.",
-    picture: { light: reportLight, dark: reportDark, height: 600, alt: "The first page of a progress report" },
+    picture: { light: reportLight, dark: reportDark, width, height: 600, alt: "The first page of a progress report" },
   },
 ];
 
@@ -95,10 +99,7 @@ export function Features({ content }: { content: Content | undefined }) {
                 <h3 className="text-title">{title}</h3>
                 <p className="mt-4 text-pretty text-lg text-muted-foreground">{text}</p>
               </div>
-              <div className="overflow-hidden rounded-xl border shadow-raised">
-                <Screenshot {...picture} src={picture.light} className="dark:hidden" />
-                <Screenshot {...picture} src={picture.dark} className="hidden dark:block" />
-              </div>
+              <Screenshot {...picture} />
             </div>
           ))}
         </div>
@@ -115,19 +116,5 @@ export function Features({ content }: { content: Content | undefined }) {
         </ul>
       </div>
     </section>
-  );
-}
-
-interface ScreenshotProps {
-  src: string;
-  alt: string;
-  height: number;
-  className: string;
-}
-
-/** Of the demo plan, taken by `e2e/landing-screenshots.spec.ts`. Only the picture of the current theme is fetched. */
-function Screenshot({ src, alt, height, className }: ScreenshotProps) {
-  return (
-    <img src={src} alt={alt} width={592} height={height} loading="lazy" className={cn("h-auto w-full", className)} />
   );
 }

@@ -3,8 +3,9 @@ import { Link } from "react-router";
 import { Button } from "@/components/ui/button";
 import { Unbroken } from "@/components/unbroken";
 import { safeUrl } from "@/lib/safe-url";
-import { PlanScene } from "./plan-scene";
+import { heroPicture } from "./hero-picture";
 import type { Content } from "./queries";
+import { Screenshot } from "./screenshot";
 
 interface HeroProps {
   content: Content | undefined;
@@ -41,7 +42,11 @@ export function Hero({ content, startPath, heading: Heading = "h1" }: HeroProps)
             </Button>
           </div>
         </div>
-        {image ? <img src={image} alt="" className="max-h-[32rem] w-full rounded-xl object-contain" /> : <PlanScene />}
+        {image ? (
+          <img src={image} alt="" className="max-h-[32rem] w-full rounded-xl object-contain" />
+        ) : (
+          <Screenshot {...heroPicture} />
+        )}
       </div>
     </section>
   );
