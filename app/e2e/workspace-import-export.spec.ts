@@ -123,6 +123,7 @@ test("timeline groups tasks by due date and marks overdue", async ({ person, sig
   await page.setViewportSize({ width: 375, height: 800 });
   // The list begins today; the overdue task is a press away.
   await page.reload();
+  await expect(timeline.getByRole("button", { name: /^Show \d earlier$/ })).toBeVisible();
   await expect(timeline.getByText("Overdue: Long ago")).toHaveCount(0);
   await timeline.getByRole("button", { name: "1 overdue" }).click();
   await expect(timeline.getByText("Overdue: Long ago")).toBeInViewport();
