@@ -112,7 +112,8 @@ async fn join(socket: &mut WebSocket, token: &str) -> bool {
             if message[3] == "phx_reply" && message[4]["status"] == "ok" {
                 return true;
             }
-            if message[3] == "phx_reply" {
+            // An error ends a join, too: changes can be missed before its reply.
+            if message[3] == "phx_reply" || message[3] == "phx_error" {
                 break;
             }
         }
