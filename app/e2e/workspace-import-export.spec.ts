@@ -14,7 +14,7 @@ test("CSV import adds all priorities or none", async ({ person, signedIn }) => {
   const plan = await makePlan(maria, "Warm meals");
   const page = await signedIn(maria);
   await page.goto(`/plan/${plan.id}`);
-  // Without priorities there is no chart, and no gap for one.
+  // An empty plan reserves no space for the chart.
   const progress = page.getByRole("region", { name: "Progress" });
   await expect.poll(async () => (await progress.boundingBox())?.height).toBeLessThan(144);
   await page.getByRole("button", { name: "Import CSV" }).click();

@@ -84,7 +84,7 @@ async fn restored_priority_is_as_it_was() {
     assert_eq!(run_as(&client, MANAGER, list).await, [shown], "one entry, none for its tasks");
     assert_eq!(run_as(&client, MANAGER, &restore(HUBS)).await, [HUBS]);
     assert_eq!(rows(&client).await, before);
-    assert_eq!(values(&client, mails).await, queued, "nobody is mailed again");
+    assert_eq!(values(&client, mails).await, queued, "no mail is queued again");
     let activity =
         "select concat_ws(' ', actor_id, action, subject, subject_id, title) from plan_activity order by id";
     let expected =
@@ -116,11 +116,10 @@ async fn cascades_leave_no_entry() {
     let (_database, client) = plan().await;
     run_as(&client, MANAGER, &delete("tasks", HALL)).await;
     client.batch_execute(&format!("delete from auth.users where id = '{MANAGER}'")).await.unwrap();
-    let kept =
-        "select concat_ws(' ', title, coalesce(deleted_by::text, 'nobody')) from app_private.deleted_items";
+    let kept = "select concat_ws(' ', title, coalesce(deleted_by::text, 'no account')) from app_private.deleted_items";
     assert_eq!(
         values(&client, kept).await,
-        ["Find a hall nobody"],
+        ["Find a hall no account"],
         "the account's own entries lose their author"
     );
     run_as(&client, OWNER, &delete("plans", PLAN)).await;

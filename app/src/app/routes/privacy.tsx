@@ -71,7 +71,7 @@ const sections = [
       <>
         <p>
           As long as you have an account. A plan that you delete stays in the bin for 30 days, where you can restore it
-          or delete it for good; then its tasks and files are removed. A priority or a task that somebody deletes from a
+          or delete it for good; then its tasks and files are removed. A priority or a task that a member deletes from a
           plan stays in the plan's bin for up to 30 days, with its comments.
         </p>
         <p>
