@@ -197,7 +197,9 @@ test("comment with a mention reaches a colleague", async ({ person, signedIn }) 
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Keep editing" }).click();
   await dialog.getByRole("button", { name: "Comment", exact: true }).click();
-  await expect(dialog.getByText("Have a look, @Tom Okafor please")).toBeVisible();
+  // Until the comment is saved, the field holds the same text.
+  const comments = dialog.getByRole("list", { name: "Comments" });
+  await expect(comments.getByText("Have a look, @Tom Okafor please")).toBeVisible();
   await expect(dialog.getByText("Maria Lopez")).toBeVisible();
 
   // The colleague follows the link of the mail, reads, and may not write.
