@@ -5,15 +5,19 @@ import { makePlan } from "./workspace";
 
 // Costs of a page that do not depend on the machine: scripts, in KB of 1,024 bytes, and layout shift while loading.
 
-/** Kilobytes of compressed scripts until the screen is rendered and the browser is idle. */
+/** Fetched on the first movement of the pointer, which Chromium sometimes reports before anyone has moved it. */
+const fetchedOnUse = /\/find(er)?-[^/]*$/;
+
+/** Kilobytes of compressed scripts until the screen is rendered and the network is idle. */
 async function scriptsOf(page: Page, path: string) {
   const scripts: Response[] = [];
   page.on("response", (response) => {
-    if (response.request().resourceType() === "script") scripts.push(response);
+    const isScript = response.request().resourceType() === "script";
+    if (isScript && !fetchedOnUse.test(response.url())) scripts.push(response);
   });
   await page.goto(path);
   await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
-  await page.evaluate(() => new Promise((resolve) => requestIdleCallback(resolve)));
+  await page.waitForLoadState("networkidle");
   // Later responses are not read: the page may be closed by then.
   const bodies = await Promise.all(scripts.map((script) => script.body()));
   const bytes = bodies.map((script) => gzipSync(script).length);

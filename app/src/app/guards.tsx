@@ -1,4 +1,5 @@
 import type { User } from "@supabase/supabase-js";
+import { useState } from "react";
 import { Navigate, Outlet, useLocation, useOutletContext } from "react-router";
 import { lazyExtra } from "@/components/lazy-part";
 import { LoadingState } from "@/components/page-state";
@@ -21,10 +22,14 @@ const Finder = lazyExtra(async () => {
 export function RequireUser() {
   const { loading, user, codeUser, lapsedUser, cameTooLate } = useAuth();
   const { pathname, search, hash } = useLocation();
-  if (loading) return <LoadingState label="Checking your session..." />;
+  const [entered, setEntered] = useState(false);
   const person = user ?? lapsedUser;
+  if (person && !entered) setEntered(true);
+  if (loading) return <LoadingState label="Checking your session..." />;
   if (!person) {
-    return <Navigate to="/login" replace state={{ returnTo: pathname + search + hash, sessionEnded: cameTooLate }} />;
+    // Whoever was in here has signed out on purpose. The next user of this browser starts at their own dashboard.
+    const state = entered ? null : { returnTo: pathname + search + hash, sessionEnded: cameTooLate };
+    return <Navigate to="/login" replace state={state} />;
   }
   return (
     <>

@@ -67,15 +67,19 @@ function useHeadingFocus() {
 /** A mail's link may end on another screen than it was made for: the server goes by its own list of allowed ones. */
 function useMailLink() {
   const navigate = useNavigate();
-  const { pathname } = useLocation();
+  const location = useLocation();
   const followed = useRef(false);
   useEffect(() => {
     if (followed.current) return;
+    // supabase-js clears the fragment, and that ends a navigation whose screen is still loading.
+    // It also gives a new location, from which this navigates again.
+    if (location.pathname !== "/reset-password" && mailLink.accessToken && setsPassword.includes(mailLink.type)) {
+      void navigate("/reset-password", { replace: true });
+      return;
+    }
     followed.current = true;
     // The screen for a reset says itself what is wrong with a link.
-    if (pathname === "/reset-password") return;
-    if (mailLink.accessToken && setsPassword.includes(mailLink.type))
-      void navigate("/reset-password", { replace: true });
-    else if (mailLink.error) toast.error("This link did not work", { description: mailLink.error });
-  }, [navigate, pathname]);
+    if (mailLink.error && location.pathname !== "/reset-password")
+      toast.error("This link did not work", { description: mailLink.error });
+  }, [navigate, location]);
 }
