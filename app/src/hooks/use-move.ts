@@ -2,6 +2,7 @@ import { type QueryKey, useMutation, useQueryClient } from "@tanstack/react-quer
 import { messageOf } from "@/lib/errors";
 import { reordered } from "@/lib/order";
 import { moveRow } from "@/lib/plan-rows";
+import { fetchConfirmed, showAtOnce } from "@/lib/shown-at-once";
 import { toast } from "@/lib/toast";
 
 interface Moving {
@@ -25,17 +26,10 @@ export function useMove({ table, thing, listKey }: Moving) {
     // One after the other, in the order in which they were made.
     scope: { id: mutationKey.join() },
     mutationFn: ({ id, beforeId }: Move) => moveRow(table, id, beforeId, thing),
-    onMutate: async ({ id, beforeId }) => {
-      // An answer that is under way does not know of this yet.
-      await queryClient.cancelQueries({ queryKey: listKey });
-      queryClient.setQueryData<{ id: string }[]>(listKey, (items) => items && reordered(items, id, beforeId));
-    },
+    onMutate: ({ id, beforeId }) =>
+      showAtOnce<{ id: string }>(queryClient, listKey, (items) => reordered(items, id, beforeId)),
     onError: (error) => void toast.error(`Error updating ${thing}`, { description: messageOf(error) }),
-    onSettled: () => {
-      // While another is waiting, an answer would show its row where it was.
-      if (queryClient.isMutating({ mutationKey }) > 1) return;
-      return queryClient.invalidateQueries({ queryKey: listKey });
-    },
+    onSettled: () => fetchConfirmed(queryClient, listKey),
   });
   return mutate;
 }

@@ -62,6 +62,20 @@ impl End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BootFailed;
 
+impl BootFailed {
+    /// Logs why a function did not start. One that was removed meanwhile is no error: its folder is the working directory
+    /// of the new process, which then fails with any message.
+    fn logged(source: &Source, message: &str) -> Self {
+        let function = source.name();
+        if source.entry.exists() {
+            tracing::error!(%function, "{message}");
+        } else {
+            tracing::info!(%function, "the function was removed while it started");
+        }
+        Self
+    }
+}
+
 /// A worker that has started.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -110,8 +124,8 @@ impl Worker {
         let started = Instant::now();
         let spawned = command::worker(host, source, version, id, &socket).spawn();
         let mut child = spawned.map_err(|error| {
-            tracing::error!(%function, "cannot start {}: {error}", host.modules.program.display());
-            BootFailed
+            let program = host.modules.program.display();
+            BootFailed::logged(source, &format!("cannot start {program}: {error}"))
         })?;
         let pid = child.id().unwrap_or_default();
         let limited = limits::limit_cpu(pid, BOOT_CPU)
@@ -151,8 +165,8 @@ impl Worker {
             tokio::time::sleep(Duration::from_millis(50)).await;
             let last = logger.last_error();
             let hint = if last.is_empty() { String::new() } else { format!(": {last}") };
-            tracing::error!(%function, "the function failed to start, because {reason}{hint}");
-            return Err(BootFailed);
+            let message = format!("the function failed to start, because {reason}{hint}");
+            return Err(BootFailed::logged(source, &message));
         }
         set_running_limits(host, &function, pid);
         metrics::cold_start(&function, started.elapsed());

@@ -1,10 +1,8 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Trash2Icon } from "lucide-react";
 import { useEffect, useState } from "react";
 import { ConfirmDialog } from "@/components/confirm-dialog";
+import { DeletedEntry } from "@/components/deleted-entry";
 import { ErrorState } from "@/components/page-state";
-import { SubmitButton } from "@/components/submit-button";
-import { Button } from "@/components/ui/button";
 import { Dialog, DialogContent } from "@/components/ui/dialog";
 import { DialogBody } from "@/components/ui/dialog-panel";
 import { Skeleton } from "@/components/ui/skeleton";
@@ -86,56 +84,32 @@ function DeletedItems({ planId, changedAt }: Pick<DeletedItemsDialogProps, "plan
             const person = item.deleted_by ? people.data?.get(item.deleted_by) : undefined;
             const name = person?.name ?? (item.deleted_by ? "a former member" : null);
             return (
-              <li key={item.id} className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2 py-3">
-                <div className="min-w-0 grow basis-64">
-                  <p dir="auto" className="font-medium [overflow-wrap:anywhere]">
-                    {item.title}
+              <DeletedEntry
+                key={item.id}
+                title={item.title}
+                restoring={restore.isPending && restore.variables.id === item.id}
+                disabled={restore.isPending}
+                onRestore={item.is_restorable ? () => restore.mutate(item) : null}
+                onDeleteForGood={() => {
+                  setSubject(item);
+                  setDeleting(true);
+                }}
+              >
+                <p className="text-muted-foreground text-sm [overflow-wrap:anywhere]">
+                  {contentsOf(item)}. Deleted{" "}
+                  <time dateTime={item.deleted_at} title={formatInstant(item.deleted_at)}>
+                    {formatDay(item.deleted_at)}
+                  </time>
+                  {name && ` by ${name}`}. Kept until {formatDay(item.deleted_for_good_at)}.
+                </p>
+                {!item.is_restorable && (
+                  <p className="mt-1 text-sm">
+                    {list.some(({ id }) => id === item.priority_id)
+                      ? "Its priority was deleted, too. Restore that first."
+                      : "It cannot be restored: its priority no longer exists."}
                   </p>
-                  <p className="text-muted-foreground text-sm [overflow-wrap:anywhere]">
-                    {contentsOf(item)}. Deleted{" "}
-                    <time dateTime={item.deleted_at} title={formatInstant(item.deleted_at)}>
-                      {formatDay(item.deleted_at)}
-                    </time>
-                    {name && ` by ${name}`}. Kept until {formatDay(item.deleted_for_good_at)}.
-                  </p>
-                  {!item.is_restorable && (
-                    <p className="mt-1 text-sm">
-                      {list.some(({ id }) => id === item.priority_id)
-                        ? "Its priority was deleted, too. Restore that first."
-                        : "It cannot be restored: its priority no longer exists."}
-                    </p>
-                  )}
-                </div>
-                <div className="flex flex-wrap gap-2">
-                  {item.is_restorable && (
-                    <SubmitButton
-                      type="button"
-                      variant="secondary"
-                      size="small"
-                      busy={restore.isPending && restore.variables.id === item.id}
-                      busyLabel="Restoring..."
-                      disabled={restore.isPending}
-                      aria-label={`Restore ${item.title}`}
-                      onClick={() => restore.mutate(item)}
-                    >
-                      Restore
-                    </SubmitButton>
-                  )}
-                  <Button
-                    variant="ghost"
-                    size="small"
-                    className="text-destructive"
-                    aria-label={`Delete for good: ${item.title}`}
-                    onClick={() => {
-                      setSubject(item);
-                      setDeleting(true);
-                    }}
-                  >
-                    <Trash2Icon aria-hidden />
-                    Delete for good
-                  </Button>
-                </div>
-              </li>
+                )}
+              </DeletedEntry>
             );
           })}
         </ul>

@@ -1,9 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
-import { Trash2Icon } from "lucide-react";
 import { useState } from "react";
 import { ConfirmDialog } from "@/components/confirm-dialog";
-import { SubmitButton } from "@/components/submit-button";
-import { Button } from "@/components/ui/button";
+import { DeletedEntry } from "@/components/deleted-entry";
 import { Card } from "@/components/ui/card";
 import { Collapsible, CollapsibleContent, CollapsibleTrigger } from "@/components/ui/collapsible";
 import { formatDay } from "@/lib/dates";
@@ -27,49 +25,24 @@ export function DeletedPlans() {
           </CollapsibleTrigger>
           <CollapsibleContent>
             <Card className="mt-2">
-              <ul className="divide-y">
-                {plans.map((plan) => {
-                  const busy = restore.isPending && restore.variables === plan.id;
-                  return (
-                    <li key={plan.id} className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2 px-4 py-3">
-                      <div className="min-w-0 grow basis-64">
-                        <p dir="auto" className="font-medium [overflow-wrap:anywhere]">
-                          {plan.title}
-                        </p>
-                        <p className="text-muted-foreground text-sm">
-                          Deleted {formatDay(plan.deleted_at)}. Kept until {formatDay(plan.deleted_for_good_at)}.
-                        </p>
-                      </div>
-                      <div className="flex flex-wrap gap-2">
-                        <SubmitButton
-                          type="button"
-                          variant="secondary"
-                          size="small"
-                          busy={busy}
-                          busyLabel="Restoring..."
-                          disabled={restore.isPending}
-                          aria-label={`Restore ${plan.title}`}
-                          onClick={() => restore.mutate(plan.id)}
-                        >
-                          Restore
-                        </SubmitButton>
-                        <Button
-                          variant="ghost"
-                          size="small"
-                          className="text-destructive"
-                          aria-label={`Delete for good: ${plan.title}`}
-                          onClick={() => {
-                            setSubject(plan);
-                            setDeleting(true);
-                          }}
-                        >
-                          <Trash2Icon aria-hidden />
-                          Delete for good
-                        </Button>
-                      </div>
-                    </li>
-                  );
-                })}
+              <ul className="divide-y px-4">
+                {plans.map((plan) => (
+                  <DeletedEntry
+                    key={plan.id}
+                    title={plan.title}
+                    restoring={restore.isPending && restore.variables === plan.id}
+                    disabled={restore.isPending}
+                    onRestore={() => restore.mutate(plan.id)}
+                    onDeleteForGood={() => {
+                      setSubject(plan);
+                      setDeleting(true);
+                    }}
+                  >
+                    <p className="text-muted-foreground text-sm">
+                      Deleted {formatDay(plan.deleted_at)}. Kept until {formatDay(plan.deleted_for_good_at)}.
+                    </p>
+                  </DeletedEntry>
+                ))}
               </ul>
             </Card>
           </CollapsibleContent>

@@ -2,6 +2,7 @@ import { queryOptions } from "@tanstack/react-query";
 import type { Row } from "@/lib/basalt";
 import { holdRows } from "@/lib/held";
 import { fetchOfPlan } from "@/lib/plan-rows";
+import { withShown } from "@/lib/shown-at-once";
 
 export type Priority = Row<"priorities">;
 
@@ -16,7 +17,7 @@ export const priorityKeys = {
 export const priorityListQuery = (planId: string) =>
   queryOptions({
     queryKey: priorityKeys.list(planId),
-    queryFn: ({ signal }) => fetchOfPlan("priorities", planId, signal),
+    queryFn: async ({ queryKey, signal }) => withShown(queryKey, await fetchOfPlan("priorities", planId, signal)),
     structuralSharing: holdRows,
     meta: { errorTitle: "Error fetching priorities" },
   });

@@ -5,6 +5,7 @@ import { basalt } from "@/lib/basalt";
 import { messageOf } from "@/lib/errors";
 import { type Person, peopleQuery } from "@/lib/people";
 import { deleteRow, updateRow, updateSeen } from "@/lib/plan-rows";
+import { fetchConfirmed, showAtOnce } from "@/lib/shown-at-once";
 import { toast } from "@/lib/toast";
 import { membersAmong, toNames } from "./names";
 import { type Task, taskKeys } from "./queries";
@@ -116,8 +117,8 @@ export function useToggleTask(planId: string) {
   const listKey = taskKeys.list(planId);
   const mutationKey = [...listKey, "toggle"];
   const show = (id: string, isCompleted: boolean) =>
-    queryClient.setQueryData<Task[]>(listKey, (tasks) =>
-      tasks?.map((task) => (task.id === id ? { ...task, is_completed: isCompleted } : task)),
+    showAtOnce<Task>(queryClient, listKey, (tasks) =>
+      tasks.map((task) => (task.id === id ? { ...task, is_completed: isCompleted } : task)),
     );
 
   const toggle = useMutation({
@@ -126,11 +127,7 @@ export function useToggleTask(planId: string) {
     scope: { id: mutationKey.join() },
     mutationFn: ({ id, isCompleted }: { id: string; isCompleted: boolean }) =>
       updateRow("tasks", id, { is_completed: isCompleted }, "task"),
-    onMutate: async ({ id, isCompleted }) => {
-      // An answer that is under way does not know of this yet.
-      await queryClient.cancelQueries({ queryKey: listKey });
-      show(id, isCompleted);
-    },
+    onMutate: ({ id, isCompleted }) => show(id, isCompleted),
     onSuccess: (_data, { id, isCompleted }) => {
       // Under an id of its own: "Undo" takes its toast away, and what is said under the same id meanwhile goes with it.
       toast.dismiss(toastId(id, !isCompleted));
@@ -144,10 +141,8 @@ export function useToggleTask(planId: string) {
       toast.error("Error updating task status", { id: `toggle-failed-${id}`, description: messageOf(error) });
     },
     onSettled: () => {
-      // While another is waiting, an answer would show its task as it was.
-      if (queryClient.isMutating({ mutationKey }) > 1) return;
       void queryClient.invalidateQueries({ queryKey: taskKeys.counts() });
-      return queryClient.invalidateQueries({ queryKey: listKey });
+      return fetchConfirmed(queryClient, listKey);
     },
   });
   return toggle;

@@ -2,6 +2,7 @@ import { queryOptions } from "@tanstack/react-query";
 import type { Row } from "@/lib/basalt";
 import { holdRows } from "@/lib/held";
 import { fetchOfPlan } from "@/lib/plan-rows";
+import { withShown } from "@/lib/shown-at-once";
 
 export type Task = Row<"tasks">;
 
@@ -16,7 +17,7 @@ export const taskKeys = {
 export const taskListQuery = (planId: string) =>
   queryOptions({
     queryKey: taskKeys.list(planId),
-    queryFn: ({ signal }) => fetchOfPlan("tasks", planId, signal),
+    queryFn: async ({ queryKey, signal }) => withShown(queryKey, await fetchOfPlan("tasks", planId, signal)),
     structuralSharing: holdRows,
     meta: { errorTitle: "Error fetching tasks" },
   });
