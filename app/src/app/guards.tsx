@@ -27,7 +27,7 @@ export function RequireUser() {
   if (person && !entered) setEntered(true);
   if (loading) return <LoadingState label="Checking your session..." />;
   if (!person) {
-    // Whoever was in here has signed out on purpose. The next user of this browser starts at their own dashboard.
+    // The user who was here has signed out on purpose. The next user of this browser starts at their own dashboard.
     const state = entered ? null : { returnTo: pathname + search + hash, sessionEnded: cameTooLate };
     return <Navigate to="/login" replace state={state} />;
   }

@@ -63,8 +63,8 @@ impl End {
 pub(crate) struct BootFailed;
 
 impl BootFailed {
-    /// Logs why a function did not start. One that was removed meanwhile is no error: its folder is the working directory
-    /// of the new process, which then fails with any message.
+    /// Logs why a function did not start. It is not an error if the function was removed meanwhile: its folder is the
+    /// working directory of the new process, which then fails with one message or another.
     fn logged(source: &Source, message: &str) -> Self {
         let function = source.name();
         if source.entry.exists() {
