@@ -14,6 +14,7 @@ use basalt_core::keys::Keys;
 use basalt_core::memory::AnswerMemory;
 use basalt_core::settings::BaseUrl;
 use basalt_pg::key_store::KeyStoreError;
+use basalt_postgres::Embedded;
 use http::header::LOCATION;
 use http::uri::PathAndQuery;
 use http::{Request, StatusCode};
@@ -26,7 +27,7 @@ use tokio_util::task::TaskTracker;
 use crate::banner::{Banner, Console};
 use crate::bucket_files;
 use crate::config::{CommandLine, Config, Only};
-use crate::database_setup::SetupError;
+use crate::database_setup::{self, SetupError};
 use crate::function_facts;
 use crate::mail;
 use crate::project_watch;
@@ -134,6 +135,10 @@ pub async fn serve(
     let Some(running) = Box::pin(shutdown.graceful.run_until_cancelled(starting)).await else {
         // The next start finishes or reverts interrupted work.
         background.end(&shutdown).await;
+        if config.is_embedded() {
+            let embedded = database_setup::embedded_config(&config, &secrets);
+            let _forced = shutdown.forced.run_until_cancelled(Embedded::until_ended(&embedded)).await;
+        }
         return Ok(());
     };
     let mut running = running?;

@@ -5,7 +5,7 @@
 //! for their exit) and never run in parallel. A pid alone proves nothing, because pids are reused: a process counts only
 //! if it is a PostgreSQL program whose working directory or argument is the folder.
 //!
-//! The caller holds the folder's [`OwnerLock`](super::owner::OwnerLock), so no other Basalt server owns these processes.
+//! The caller that stops processes holds the folder's [`OwnerLock`](super::owner::OwnerLock), so no other Basalt server owns them.
 
 use std::fs;
 use std::path::Path;
@@ -55,6 +55,11 @@ pub(super) async fn end_all(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(EmbeddedError::io("remove", &pid_file, error)),
     }
+}
+
+/// Waits until no process is left on `data_dir`, for at most the time of a fast shutdown.
+pub(super) async fn until_ended(data_dir: &Path) {
+    let _remaining = remaining_after(data_dir, FAST_LIMIT).await;
 }
 
 /// Kills all processes on `folder`, which is about to be removed.

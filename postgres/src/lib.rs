@@ -267,6 +267,15 @@ impl Embedded {
         self.tasks.wait().await;
     }
 
+    /// Waits until PostgreSQL has ended on this configuration's data, for at most the 20 s of a fast shutdown. For a start that
+    /// was cancelled, whose PostgreSQL is only signalled.
+    pub async fn until_ended(config: &EmbeddedConfig) {
+        let data_dir = data_dirs::current_data_dir(&config.state_dir, &config.data_dir);
+        if !owner::is_owned(&data_dir) {
+            leftover::until_ended(&data_dir).await;
+        }
+    }
+
     /// The folder of the socket.
     #[must_use]
     pub fn socket_dir(&self) -> &Path {

@@ -19,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use basalt_postgres::{Embedded, EmbeddedConfig, EmbeddedError, State};
-use basalt_testkit::Cluster;
+use basalt_testkit::{Basalt, Cluster, free_port};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio_postgres::NoTls;
 
@@ -301,6 +301,30 @@ async fn kill_during_the_first_start_needs_no_repair() {
         assert!(!embedded.data_dir().with_extension("new").exists());
         embedded.stop().await;
     }
+}
+
+#[tokio::test]
+async fn stop_during_the_start_waits_for_postgresql() {
+    let folder = Folder::new("stopped").await;
+    let state_dir = folder.0.join("state");
+    let mut server = Basalt::command(&folder.0)
+        .env("BASALT_DATABASE_BIN_DIR", Cluster::get().await.bin_dir())
+        .env("BASALT_SERVER_APP_DIR", "")
+        .args(["serve", "--data", state_dir.to_str().unwrap(), "--port", &free_port().to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let data_dir = state_dir.join("postgres");
+    let begun = Instant::now();
+    while servers_on(&data_dir) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "PostgreSQL was not started");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    kill_process(Pid::from_raw(server.id().try_into().unwrap()).unwrap(), Signal::TERM).unwrap();
+    assert!(server.wait().unwrap().success());
+    assert_eq!(servers_on(&data_dir), 0);
 }
 
 #[tokio::test]
