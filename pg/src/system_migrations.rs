@@ -241,6 +241,20 @@ async fn run_with_retries(
     }
 }
 
+/// Executes statements that a server that starts at the same moment executes, too, with the same effect.
+async fn execute_with_retries(client: &Client, statements: &str) -> Result<(), MigrationError> {
+    let mut attempt = 0;
+    loop {
+        match client.batch_execute(statements).await.map_err(MigrationError::from) {
+            Err(MigrationError::Postgres(error)) if attempt < ATTEMPTS && is_lost_race(&error) => {
+                tokio::time::sleep(Duration::from_millis(30 << attempt)).await;
+                attempt += 1;
+            }
+            other => return other,
+        }
+    }
+}
+
 /// Whether another database of the cluster changed the same role concurrently: `duplicate key` on its name, `tuple
 /// concurrently updated`, or a deadlock. The scripts check before they create, so a retry finds the work done.
 fn is_lost_race(error: &PgError) -> bool {

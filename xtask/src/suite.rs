@@ -9,7 +9,6 @@ mod steps;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -252,9 +251,6 @@ fn optional_tool(root: &Path, program: &str, arguments: &[&str]) -> Result<()> {
 
 fn rust_tests(root: &Path, tallies: &Tallies, what: &[&str], arguments: &[impl AsRef<OsStr>]) -> Result<()> {
     let mut command = test_command(root);
-    // One more than the cores, because a test also waits, for PostgreSQL or a time limit (docs/decisions/0091).
-    let threads = thread::available_parallelism().map_or(2, |cores| cores.get() + 1);
-    command.env("RUST_TEST_THREADS", threads.to_string());
     command.arg("--no-fail-fast").args(what).arg("--").args(arguments);
     let mut count = CargoTest::default();
     let success = run::run_reading(&mut command, |line| {

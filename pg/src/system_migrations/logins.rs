@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use std::num::NonZeroU32;
 use tokio_postgres::Client;
 
-use super::{ATTEMPTS, MigrationError, is_lost_race};
+use super::{MigrationError, execute_with_retries};
 use crate::sql::Sql;
 
 const ROLES_AS_SUPERUSER: &str = "
@@ -57,27 +57,13 @@ pub(super) async fn set_passwords(
             .then(Sql::text(" password "))
             .then(Sql::literal(&verifier))
             .render();
-        match set_one(client, &statement).await {
+        match execute_with_retries(client, &statement).await {
             Ok(()) => outcome.set.push(role),
             Err(MigrationError::Postgres(error)) if error.code == "42501" => outcome.is_refused = true,
             Err(error) => return Err(error),
         }
     }
     Ok(outcome)
-}
-
-async fn set_one(client: &Client, statement: &str) -> Result<(), MigrationError> {
-    let mut attempt = 0;
-    loop {
-        match client.batch_execute(statement).await.map_err(MigrationError::from) {
-            // A server that starts at the same moment sets the same password.
-            Err(MigrationError::Postgres(error)) if attempt < ATTEMPTS && is_lost_race(&error) => {
-                tokio::time::sleep(std::time::Duration::from_millis(30 << attempt)).await;
-                attempt += 1;
-            }
-            other => return other,
-        }
-    }
 }
 
 /// Whether a stored verifier `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>` (RFC 5803) belongs to this

@@ -5,7 +5,7 @@
 
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use super::MigrationError;
+use super::{MigrationError, execute_with_retries};
 
 /// Lists the service tables without row-level security. A service's table belongs to the owner of the service's
 /// schema; a project's table in the same schema does not.
@@ -89,14 +89,14 @@ pub async fn missing_grants(client: &Client) -> Result<Vec<MissingGrant>, tokio_
 pub async fn restore_grants(client: &Client) -> Result<Vec<MissingGrant>, MigrationError> {
     let missing = missing_grants(client).await?;
     for grant in &missing {
-        client.batch_execute(&grant.statement).await?;
+        execute_with_retries(client, &grant.statement).await?;
     }
     Ok(missing)
 }
 
 /// Records the grants as they are after the services' migrations.
 pub(super) async fn record_grants(client: &Client) -> Result<(), MigrationError> {
-    Ok(client.batch_execute("select basalt.record_service_grants()").await?)
+    execute_with_retries(client, "select basalt.record_service_grants()").await
 }
 
 /// The service tables that belong to another role than their schema: each with the statement that gives it back.
@@ -135,13 +135,13 @@ pub async fn unprotected_tables(client: &Client) -> Result<Vec<String>, tokio_po
 pub(super) async fn restore(client: &Client) -> Result<Restored, MigrationError> {
     let displaced = displaced_tables(client).await?;
     for (_, statement) in &displaced {
-        client.batch_execute(statement).await?;
+        execute_with_retries(client, statement).await?;
     }
-    client.batch_execute(SECURE_SEARCH_PATHS).await?;
-    client.batch_execute("select basalt.record_service_objects()").await?;
+    execute_with_retries(client, SECURE_SEARCH_PATHS).await?;
+    execute_with_retries(client, "select basalt.record_service_objects()").await?;
     let unprotected = unprotected_tables(client).await?;
     for table in &unprotected {
-        client.batch_execute(&format!("alter table {table} enable row level security")).await?;
+        execute_with_retries(client, &format!("alter table {table} enable row level security")).await?;
     }
     Ok(Restored { displaced: displaced.into_iter().map(|(table, _)| table).collect(), unprotected })
 }
